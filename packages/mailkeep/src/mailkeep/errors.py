@@ -1,0 +1,302 @@
+"""Every failure mailkeep names, in one tree.
+
+    MailkeepError
+    ├── ConfigurationError            1xxxx: the operator's settings
+    │   ├── TransportPolicyRefused        11001
+    │   ├── ConfigurationRefused          12001
+    │   ├── EnvironmentOnlySetting        12002
+    │   └── SecretUnavailable             12003
+    ├── MailServerError               2xxxx: the IMAP server
+    │   ├── MechanismRefused              21001
+    │   ├── LoginRejected                 21002
+    │   ├── CertificateRefused            21003
+    │   ├── MailServerUnavailable         22001  (retry helps)
+    │   ├── FolderRecreated               23001  (retry helps)
+    │   └── IncompleteAnswer              24001
+    ├── StoreError                    3xxxx: PostgreSQL and what it holds
+    │   ├── ConcurrencyConflict           31001  (retry helps)
+    │   ├── AccountHeldElsewhere          31002  (retry helps)
+    │   ├── MigrationMissing              32001
+    │   ├── SchemaStateUnreadable         32002
+    │   ├── TextSearchConfigurationMismatch 32003
+    │   └── DatabaseUnavailable           35001  (retry helps)
+    ├── ReaderError                   5xxxx: the only ones a tool's caller is told
+    │   ├── PageSizeRefused 51001, FilterRefused 51002, ResultLimitRefused 51003,
+    │   │   EmailIdMalformed 51004, ContentCountRefused 51005, ContentRepeated 51006,
+    │   │   ContentSelectionRefused 51007, ThreadIdMalformed 51008
+    │   ├── CursorForeign 52001, CursorForOtherFilters 52002
+    │   ├── AccountNotAccessible 53001, EmailNotAccessible 53002, RoleUnmapped 53003
+    │   ├── UndescribedFailure 54001
+    │   └── StoredContentUnreadable 55001
+    └── TransferError                 9xxxx: import and export
+        ├── TransferSourceRefused         91001
+        └── TransferTargetRefused         91002
+
+A code has five digits (category, subcategory, number), belongs to one class and is never reused (MCP-130).
+The message is written for operators: it never holds mail text, an address or a secret. `docs/reference/errors.md`
+is generated from the docstrings below, and a test fails when a class is missing there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+
+class MailkeepError(Exception):
+    """Root of everything mailkeep raises on purpose.
+
+    `message` is safe to show and to log; `code` is the class's number, 0 only for the families themselves;
+    `retryable` says whether the same call may succeed later without anybody changing anything.
+    """
+
+    code: ClassVar[int] = 0
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class ConfigurationError(MailkeepError):
+    """The settings, the environment or a secret they refer to is not usable as it stands."""
+
+
+class TransportPolicyRefused(ConfigurationError):
+    """The connection settings allow less protection than mailkeep accepts without an explicit opt-in (SYNC-33)."""
+
+    code = 11001
+
+
+class ConfigurationRefused(ConfigurationError):
+    """The configuration has one or more defects: unknown keys, wrong types, values out of bounds, contradictions.
+
+    `defects` lists them all as "path: what is wrong", never with a value (OPS-5).
+    """
+
+    code = 12001
+
+    def __init__(self, message: str, *, defects: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.defects = tuple(defects)
+
+
+class EnvironmentOnlySetting(ConfigurationError):
+    """A setting that only the environment may carry was found in the configuration file (OPS-6)."""
+
+    code = 12002
+
+
+class SecretUnavailable(ConfigurationError):
+    """A secret reference does not lead to a usable secret: missing, empty, unreadable or of an unknown scheme."""
+
+    code = 12003
+
+
+class MailServerError(MailkeepError):
+    """The mail server refused, failed or answered with less than was asked."""
+
+
+class MechanismRefused(MailServerError):
+    """The server offers no authentication mechanism that the account permits (SYNC-32)."""
+
+    code = 21001
+
+
+class LoginRejected(MailServerError):
+    """The server rejected the user name or the password. Never repeated, since repeating locks accounts (SYNC-36)."""
+
+    code = 21002
+
+
+class CertificateRefused(MailServerError):
+    """The TLS handshake failed, usually because the server's certificate is not trusted or names another host."""
+
+    code = 21003
+
+
+class MailServerUnavailable(MailServerError):
+    """The server could not be reached or stopped answering, also after repeating (SYNC-38)."""
+
+    code = 22001
+    retryable = True
+
+
+class FolderRecreated(MailServerError):
+    """The folder's UIDVALIDITY changed while it was being read (SYNC-30); the next run starts it afresh."""
+
+    code = 23001
+    retryable = True
+
+
+class IncompleteAnswer(MailServerError):
+    """The server left out something it was asked for, so its answer must not pass for a deletion (SYNC-73)."""
+
+    code = 24001
+
+
+class StoreError(MailkeepError):
+    """PostgreSQL, its schema, or a write that somebody else overtook."""
+
+
+class ConcurrencyConflict(StoreError):
+    """Another process changed the same row first (SYNC-39, SYNC-57); the work is redone from a fresh read."""
+
+    code = 31001
+    retryable = True
+
+
+class AccountHeldElsewhere(StoreError):
+    """Another mailkeep process is synchronizing this account at this moment."""
+
+    code = 31002
+    retryable = True
+
+
+class MigrationMissing(StoreError):
+    """The database lacks migrations of this build: run `mailkeep db upgrade` (DATA-44)."""
+
+    code = 32001
+
+
+class SchemaStateUnreadable(StoreError):
+    """The database's migration ledger cannot be read, or an applied migration differs from this build's."""
+
+    code = 32002
+
+
+class TextSearchConfigurationMismatch(StoreError):
+    """The search documents were built with another text search configuration than the configured one (SYNC-112)."""
+
+    code = 32003
+
+
+class DatabaseUnavailable(StoreError):
+    """The database server cannot be reached, started or logged in to."""
+
+    code = 35001
+    retryable = True
+
+
+class ReaderError(MailkeepError):
+    """A reading or searching request cannot be answered as asked. These codes are published to tool callers."""
+
+
+class PageSizeRefused(ReaderError):
+    """The page size is out of range."""
+
+    code = 51001
+
+
+class FilterRefused(ReaderError):
+    """A filter's value, count or length is not accepted."""
+
+    code = 51002
+
+
+class ResultLimitRefused(ReaderError):
+    """The limit of results is out of range."""
+
+    code = 51003
+
+
+class EmailIdMalformed(ReaderError):
+    """That is not an email id."""
+
+    code = 51004
+
+
+class ContentCountRefused(ReaderError):
+    """A content read names between 1 and 10 emails."""
+
+    code = 51005
+
+
+class ContentRepeated(ReaderError):
+    """A content read names the same email twice."""
+
+    code = 51006
+
+
+class ContentSelectionRefused(ReaderError):
+    """A content read names either emails or one conversation, not both and not neither."""
+
+    code = 51007
+
+
+class ThreadIdMalformed(ReaderError):
+    """That is not a conversation id."""
+
+    code = 51008
+
+
+class CursorForeign(ReaderError):
+    """The cursor was not issued by this listing."""
+
+    code = 52001
+
+
+class CursorForOtherFilters(ReaderError):
+    """The cursor belongs to a request with other filters."""
+
+    code = 52002
+
+
+class AccountNotAccessible(ReaderError):
+    """There is no readable account of that name."""
+
+    code = 53001
+
+
+class EmailNotAccessible(ReaderError):
+    """There is no readable email or conversation with that id: unknown, hidden, unmapped or gone (SYNC-130)."""
+
+    code = 53002
+
+
+class RoleUnmapped(ReaderError):
+    """No folder carries that role (SYNC-22)."""
+
+    code = 53003
+
+
+class UndescribedFailure(ReaderError):
+    """The request failed for a reason that is not described to its caller; the operator's log has it."""
+
+    code = 54001
+
+
+class StoredContentUnreadable(ReaderError):
+    """The stored octets are missing or damaged; a repair has been recorded (SYNC-120)."""
+
+    code = 55001
+
+
+class TransferError(MailkeepError):
+    """An import or an export cannot be carried out as asked. One unreadable item never raises this."""
+
+
+class TransferSourceRefused(TransferError):
+    """The path to import from does not exist, cannot be read or holds nothing that looks like mail."""
+
+    code = 91001
+
+
+class TransferTargetRefused(TransferError):
+    """The place to write to is not usable: it exists already, is not a folder, or cannot be written."""
+
+    code = 91002
+
+
+def all_error_classes() -> tuple[type[MailkeepError], ...]:
+    """Every class of the tree that carries a code, ordered by code."""
+
+    def walk(cls: type[MailkeepError]) -> Iterator[type[MailkeepError]]:
+        for child in cls.__subclasses__():
+            yield child
+            yield from walk(child)
+
+    return tuple(sorted((cls for cls in walk(MailkeepError) if cls.code), key=lambda cls: cls.code))
