@@ -37,6 +37,7 @@ The message is written for operators: it never holds mail text, an address or a 
 is generated from the docstrings below, and a test fails when a class is missing there.
 """
 
+# ruff: noqa: N818  -- each name states the fact that stops the work; "Error" marks the families only
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
