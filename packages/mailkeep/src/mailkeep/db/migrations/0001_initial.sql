@@ -13,6 +13,7 @@ CREATE TABLE mail_folders (
     resolution_generation integer NOT NULL,
     remote_path varchar(512) NOT NULL,
     hierarchy_delimiter varchar(1),
+    special_use varchar(64),
     CONSTRAINT pk_mail_folders PRIMARY KEY (id),
     CONSTRAINT fk_mail_folders_mailbox_accounts FOREIGN KEY (mailbox_account_id)
         REFERENCES mailbox_accounts (id) ON DELETE CASCADE

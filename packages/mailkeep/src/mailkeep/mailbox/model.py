@@ -1,0 +1,224 @@
+"""The values of the mail store: what arrives, what is remembered of a folder, what a batch came to.
+
+Names follow IMAP (`uid`, `uid_validity`, `modseq`, `internaldate`); `docs/glossary.md` gives the RFC terms. Closed sets
+are spelled as they are stored (DATA-6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, NewType
+
+AccountId = NewType("AccountId", str)
+"""The configured id of an account, exact case, at most 128 characters."""
+FolderId = NewType("FolderId", int)
+"""The key of one binding of an alias to a remote path (`mail_folders.id`)."""
+Uid = NewType("Uid", int)
+"""1 to 4,294,967,295 (RFC 9051 §2.3.1.1)."""
+UidValidity = NewType("UidValidity", int)
+"""1 to 4,294,967,295."""
+ModSeq = NewType("ModSeq", int)
+"""1 to 2**63-1 (RFC 7162 §3.1); whatever reads 0 says "none" with None."""
+
+MAX_UID: Final = 4_294_967_295
+MAX_KEYWORDS: Final = 64
+MAX_KEYWORD_CHARACTERS: Final = 64
+
+
+class SpecialUse(StrEnum):
+    """What a folder is for (RFC 6154; SYNC-12)."""
+
+    INBOX = "Inbox"
+    ARCHIVE = "Archive"
+    DRAFTS = "Drafts"
+    SENT = "Sent"
+    JUNK = "Junk"
+    TRASH = "Trash"
+    ALL = "All"
+    FLAGGED = "Flagged"
+    IMPORTANT = "Important"
+    OUTBOX = "Outbox"
+
+
+class ContentAvailability(StrEnum):
+    """Why a message's octets are here, or why not."""
+
+    AVAILABLE = "Available"
+    EXCEEDED_SIZE_LIMIT = "ExceededSizeLimit"
+    """Larger than the configured limit: permanent, the row comes from the header alone (SYNC-60)."""
+    AWAITING_STORAGE_HEADROOM = "AwaitingStorageHeadroom"
+    """The storage ceiling was met: a queue, filled later (SYNC-64, SYNC-68)."""
+
+
+class Disposition(StrEnum):
+    """What happens to the local copy of a message that is gone from the server (SYNC-79)."""
+
+    RETAIN_TOMBSTONE = "RetainTombstone"
+    ERASE_LOCAL_COPY = "EraseLocalCopy"
+
+
+class QuarantineReason(StrEnum):
+    """Why a message of the server is not in the store although it was met."""
+
+    FETCH_REFUSED = "FetchRefused"
+    """The server answered NO, BAD or nothing for this one message (case 26)."""
+    FETCH_INCOMPLETE = "FetchIncomplete"
+    """The server's answer broke off or broke the connection at this one message, again and again."""
+    STORAGE_REFUSED = "StorageRefused"
+    """PostgreSQL refused the row in every form we know; `detail` is the SQLSTATE (cases 182, 187)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """The server's flags of one message at one moment. `keywords` upper-cased, distinct, sorted, at most 64."""
+
+    seen: bool = False
+    answered: bool = False
+    flagged: bool = False
+    draft: bool = False
+    deleted: bool = False
+    keywords: tuple[str, ...] = ()
+
+    @classmethod
+    def from_imap(cls, names: Iterable[str]) -> Flags:
+        """Fold the names of a FETCH FLAGS answer (RFC 9051 §2.3.2), any case, any order.
+
+        `\\Recent` and system flags nobody knows are dropped. Keywords that are over 64 characters, blank or hold
+        blanks or control characters are dropped; of more than 64 the lowest sorted stay (SYNC-76).
+        """
+        folded = {name.upper() for name in names}
+        keywords = sorted(name for name in folded if not name.startswith("\\") and _is_usable_keyword(name))
+        return cls(
+            seen="\\SEEN" in folded,
+            answered="\\ANSWERED" in folded,
+            flagged="\\FLAGGED" in folded,
+            draft="\\DRAFT" in folded,
+            deleted="\\DELETED" in folded,
+            keywords=tuple(keywords[:MAX_KEYWORDS]),
+        )
+
+
+def _is_usable_keyword(name: str) -> bool:
+    """An IMAP atom that PostgreSQL takes: no blank, no control character, no lone surrogate (RFC 9051 §9)."""
+    if not 0 < len(name) <= MAX_KEYWORD_CHARACTERS:
+        return False
+    return not any(ch <= " " or "\x7f" <= ch <= "\x9f" or "\ud800" <= ch <= "\udfff" or ch.isspace() for ch in name)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderBinding:
+    """One alias of an account pointed at one remote path; another path makes another generation (SYNC-18, SYNC-19)."""
+
+    folder_id: FolderId
+    account_id: AccountId
+    alias: str
+    generation: int
+    remote_path: str
+    hierarchy_delimiter: str | None
+    special_use: SpecialUse | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How far one binding is synchronized, and what the server last said of the folder (SYNC-51)."""
+
+    uid_validity: UidValidity
+    last_seen_uid: Uid | None = None
+    synchronized_at: datetime | None = None
+    reconciled_through_modseq: ModSeq | None = None
+    remote_message_count: int | None = None
+    remote_uid_next: Uid | None = None
+    remote_observed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One message as the server handed it over.
+
+    `size_octets` is what the server reported, 0 when it did not. `octets` is the whole message when `availability` is
+    `Available`; otherwise it is None and `header_octets` is what `BODY.PEEK[HEADER]` gave. `flags` is None when the
+    fetch did not report them: the row then waits to be observed.
+    """
+
+    uid: Uid
+    size_octets: int
+    internaldate: datetime | None
+    flags: Flags | None
+    octets: bytes | None
+    header_octets: bytes | None = None
+    availability: ContentAvailability = ContentAvailability.AVAILABLE
+
+    def __post_init__(self) -> None:
+        if (self.octets is not None) != (self.availability is ContentAvailability.AVAILABLE):
+            raise ValueError("octets are present exactly when the content is available")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """What became of a batch. The counts overlap: an oversized message is also a stored one.
+
+    stored        rows written, re-linked and already present ones included; with `quarantined` it is every arrival
+    relinked      rows of an older UIDVALIDITY that took the new identity, ids kept
+    unreadable    rows whose structure could not be read whole; their octets are kept (SYNC-91)
+    oversized     rows without octets because of the size limit
+    octets_stored octets of content written by this call; 0 for a message that was already there
+    """
+
+    stored: int = 0
+    relinked: int = 0
+    unreadable: int = 0
+    oversized: int = 0
+    quarantined: tuple[tuple[Uid, QuarantineReason], ...] = ()
+    octets_stored: int = 0
+
+    def __add__(self, other: BatchOutcome) -> BatchOutcome:
+        return BatchOutcome(
+            stored=self.stored + other.stored,
+            relinked=self.relinked + other.relinked,
+            unreadable=self.unreadable + other.unreadable,
+            oversized=self.oversized + other.oversized,
+            quarantined=self.quarantined + other.quarantined,
+            octets_stored=self.octets_stored + other.octets_stored,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedMessage:
+    """A message of the server that is not in the store, and why; shown to people and retried."""
+
+    folder_id: FolderId
+    uid_validity: UidValidity
+    uid: Uid
+    reason: QuarantineReason
+    detail: str | None
+    size_octets: int | None
+    attempt_count: int
+    first_seen_at: datetime
+    last_attempt_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FolderStatus:
+    """What one folder of the server holds and what of it is here: the proof that nothing is lost silently.
+
+    `server` is the count of the last observation (`observed_at`), None before the first. `stored` counts rows whose
+    message was on the server when last looked; with `quarantined` it is to reach `server`. `skipped_by_reason` counts
+    those of the stored rows that lack their octets, by ContentAvailability. `unreadable` counts stored rows whose
+    structure could not be read whole. `tombstoned` rows are kept although their message is gone.
+    """
+
+    folder_id: FolderId
+    alias: str
+    remote_path: str
+    special_use: SpecialUse | None
+    server: int | None
+    stored: int
+    quarantined: int
+    unreadable: int
+    tombstoned: int
+    observed_at: datetime | None
+    synchronized_at: datetime | None
+    skipped_by_reason: dict[ContentAvailability, int] = field(default_factory=dict)
