@@ -63,7 +63,14 @@ class MailkeepError(Exception):
 
 
 class ConfigurationError(MailkeepError):
-    """The settings, the environment or a secret they refer to is not usable as it stands."""
+    """The settings, the environment or a secret they refer to is not usable as it stands.
+
+    `defects` lists everything found at once as "path: what is wrong", never with a value (OPS-5).
+    """
+
+    def __init__(self, message: str, *, defects: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.defects = tuple(defects)
 
 
 class TransportPolicyRefused(ConfigurationError):
@@ -73,16 +80,9 @@ class TransportPolicyRefused(ConfigurationError):
 
 
 class ConfigurationRefused(ConfigurationError):
-    """The configuration has one or more defects: unknown keys, wrong types, values out of bounds, contradictions.
-
-    `defects` lists them all as "path: what is wrong", never with a value (OPS-5).
-    """
+    """The configuration has one or more defects: unknown keys, wrong types, values out of bounds, contradictions."""
 
     code = 12001
-
-    def __init__(self, message: str, *, defects: Sequence[str] = ()) -> None:
-        super().__init__(message)
-        self.defects = tuple(defects)
 
 
 class EnvironmentOnlySetting(ConfigurationError):

@@ -1,0 +1,49 @@
+"""Where mailkeep lives on disk, what the operator asked for, and how secrets are reached by reference.
+
+Everything here reads; only `edit` writes, and only for a person who runs `mailkeep account add` or `remove`.
+Call `load_settings(home())` once, keep the frozen snapshot, resolve each secret at the moment it is used.
+"""
+
+from mailkeep.config.accounts import (
+    AccountKind,
+    AccountSettings,
+    ConnectionSecurity,
+    ExpungedEmailDisposition,
+    FolderMapping,
+    SpecialUse,
+    TransportSecuritySettings,
+)
+from mailkeep.config.home import home
+from mailkeep.config.load import load_settings, posture_warnings
+from mailkeep.config.model import (
+    EmailContentSettings,
+    HttpSettings,
+    MailboxSearchSettings,
+    MailSynchronizationSettings,
+    McpEndpointSettings,
+    PersistenceSettings,
+    Settings,
+)
+from mailkeep.config.secrets import check_references, resolve_secret
+
+__all__ = [
+    "AccountKind",
+    "AccountSettings",
+    "ConnectionSecurity",
+    "EmailContentSettings",
+    "ExpungedEmailDisposition",
+    "FolderMapping",
+    "HttpSettings",
+    "MailSynchronizationSettings",
+    "MailboxSearchSettings",
+    "McpEndpointSettings",
+    "PersistenceSettings",
+    "Settings",
+    "SpecialUse",
+    "TransportSecuritySettings",
+    "check_references",
+    "home",
+    "load_settings",
+    "posture_warnings",
+    "resolve_secret",
+]
