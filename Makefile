@@ -1,0 +1,70 @@
+# One word per habit. `make` alone lists them.
+# Everything lands in .venv and var; nothing else on this machine changes, except Debian packages when root asks for them.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+DISTRIBUTIONS := packages/message packages/inbox packages/mailkeep
+TYPED := packages/message/src packages/inbox/src packages/mailkeep/src
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo run test check bench docs sweep clean lock dovecot rivals
+
+help: ## list these words
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: setup dovecot ## mirror a demo mailbox from a real IMAP server, search it, serve it (ONCE=1: stop after the searches)
+	@$(BIN)/python -m examples.demo $(if $(ONCE),--once)
+
+run: setup ## mirror your own account into ~/.mailkeep and serve it
+	@if $(BIN)/mailkeep account list --json | $(BIN)/python -c 'import json, sys; sys.exit(bool(json.load(sys.stdin)["accounts"]))'; \
+	then $(BIN)/mailkeep account add; fi
+	@$(BIN)/mailkeep sync --once
+	@$(BIN)/mailkeep serve
+
+test: setup dovecot ## run all tests (PYTEST="packages/message -k date" for some)
+	@$(BIN)/python -m pytest $(PYTEST)
+
+check: setup ## formatting, lint, types, import contracts, generated documents
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy $(TYPED) benchmarks examples
+	$(BIN)/lint-imports
+	$(BIN)/python -m mailkeep.cli.reference --check
+
+bench: setup dovecot rivals ## measure against mbsync, mu and notmuch (NAME=first_sync for one figure)
+	@$(BIN)/python -m benchmarks $(NAME)
+
+docs: setup ## write docs/reference anew from the code
+	@$(BIN)/python -m mailkeep.cli.reference
+
+sweep: ## remove what runs leave behind: var, caches
+	@rm -rf var .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	@find packages benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+clean: sweep ## remove the virtual environment as well
+	@rm -rf .venv
+
+setup: $(READY)
+
+$(READY): requirements.lock $(DISTRIBUTIONS:%=%/pyproject.toml)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "mailkeep needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1). Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+	  echo "Python's venv module is not complete. On Debian or Ubuntu: sudo apt-get install python3-venv" >&2; exit 1; }
+	@test -x $(BIN)/pip || { rm -rf .venv && $(PYTHON) -m venv .venv; }
+	@echo "Installing the pinned dependencies into .venv (once; about a minute) ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation $(DISTRIBUTIONS:%=-e %)
+	@touch $@
+
+lock: setup ## pin newer dependencies: requirements.in -> requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/uv pip compile requirements.in --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header --quiet -o requirements.lock
+
+dovecot:
+	@.ci/need dovecot:dovecot-imapd
+
+rivals:
+	@.ci/need mbsync:isync mu:maildir-utils notmuch:notmuch npm:npm
