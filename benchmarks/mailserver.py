@@ -9,10 +9,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import imapclient
-
-from .corpus import ROOT
-
-
 from examples.demo.imap_server import ImapServer, give_to_owner, running_dovecot
 
 __all__ = ["ImapServer", "fill_folder", "running_dovecot", "warm"]
