@@ -12,6 +12,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, NewType
 
+from mailkeep.config import ExpungedEmailDisposition
+from mailkeep.config import SpecialUse as SpecialUse
+
 AccountId = NewType("AccountId", str)
 """The configured id of an account, exact case, at most 128 characters."""
 FolderId = NewType("FolderId", int)
@@ -27,20 +30,8 @@ MAX_UID: Final = 4_294_967_295
 MAX_KEYWORDS: Final = 64
 MAX_KEYWORD_CHARACTERS: Final = 64
 
-
-class SpecialUse(StrEnum):
-    """What a folder is for (RFC 6154; SYNC-12)."""
-
-    INBOX = "Inbox"
-    ARCHIVE = "Archive"
-    DRAFTS = "Drafts"
-    SENT = "Sent"
-    JUNK = "Junk"
-    TRASH = "Trash"
-    ALL = "All"
-    FLAGGED = "Flagged"
-    IMPORTANT = "Important"
-    OUTBOX = "Outbox"
+Disposition = ExpungedEmailDisposition
+"""What happens to the local copy of a message that is gone from the server (SYNC-79)."""
 
 
 class ContentAvailability(StrEnum):
@@ -51,13 +42,6 @@ class ContentAvailability(StrEnum):
     """Larger than the configured limit: permanent, the row comes from the header alone (SYNC-60)."""
     AWAITING_STORAGE_HEADROOM = "AwaitingStorageHeadroom"
     """The storage ceiling was met: a queue, filled later (SYNC-64, SYNC-68)."""
-
-
-class Disposition(StrEnum):
-    """What happens to the local copy of a message that is gone from the server (SYNC-79)."""
-
-    RETAIN_TOMBSTONE = "RetainTombstone"
-    ERASE_LOCAL_COPY = "EraseLocalCopy"
 
 
 class QuarantineReason(StrEnum):

@@ -1,0 +1,201 @@
+"""The database of one process: which server, a pool of connections, and the gate at the door."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import psycopg
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from mailkeep.config import PersistenceSettings, Settings, resolve_secret
+from mailkeep.db import embedded, schema
+from mailkeep.errors import ConcurrencyConflict, DatabaseUnavailable
+
+CONNECT_TIMEOUT_SECONDS: Final = 10
+POOL_WAIT_SECONDS: Final = 30.0
+POOL_MIN_SIZE: Final = 1
+POOL_MAX_SIZE: Final = 8
+IDLE_IN_TRANSACTION_SECONDS: Final = 120
+
+Connection = psycopg.AsyncConnection
+"""What the capabilities' queries run on; a transaction is open from the first statement on."""
+
+
+class Database:
+    """Where mail is kept: `async with Database.open(settings, home) as db`.
+
+    `db.connection()` lends a connection for one transaction. Errors of the driver that speak of the server or of a
+    lost race leave it as DatabaseUnavailable and ConcurrencyConflict; all others pass.
+    """
+
+    def __init__(self, dsn: str, *, persistence: PersistenceSettings | None = None) -> None:
+        """For a server that runs already, whose schema is in place; the gate is passed on entering."""
+        self._dsn = dsn
+        self._persistence = persistence if persistence is not None else PersistenceSettings()
+        self._home: Path | None = None
+        self._stack = AsyncExitStack()
+        self._pool: AsyncConnectionPool[Connection] | None = None
+
+    @classmethod
+    def open(cls, settings: Settings, home: Path) -> Self:
+        """The database that the settings name: an external one by its dsn, else the embedded server below `home`.
+
+        Nothing happens before it is entered. Entering raises DatabaseUnavailable (35001), MigrationMissing (32001),
+        SchemaStateUnreadable (32002) or TextSearchConfigurationMismatch (32003). The embedded database is migrated on
+        entering, an external one never is (DATA-48).
+        """
+        database = cls(external_dsn(settings, home) or "", persistence=settings.persistence)
+        if settings.persistence.dsn is None:
+            database._home = home
+        return database
+
+    @property
+    def dsn(self) -> str:
+        """The connection string in use; it may hold a password and is not for showing."""
+        return self._dsn
+
+    @property
+    def pool(self) -> AsyncConnectionPool[Connection]:
+        """The open pool; its connections are not in autocommit mode."""
+        if self._pool is None:
+            raise RuntimeError("the database is not open")
+        return self._pool
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """One connection for one transaction: committed at the end, rolled back by any exception."""
+        try:
+            async with self.pool.connection() as connection:
+                yield connection
+        except PoolTimeout as error:
+            raise DatabaseUnavailable("the database gave no connection in time") from error
+        except psycopg.Error as error:
+            if is_lost_race(error):
+                raise ConcurrencyConflict("another process wrote the same rows first") from error
+            if is_server_trouble(error):
+                raise DatabaseUnavailable(f"the database failed ({error.sqlstate or type(error).__name__})") from error
+            raise
+
+    async def __aenter__(self) -> Self:
+        try:
+            if self._home is not None:
+                await self._start_embedded(self._home)
+            self._pool = AsyncConnectionPool(
+                self._dsn,
+                kwargs={"connect_timeout": CONNECT_TIMEOUT_SECONDS, "application_name": "mailkeep"},
+                min_size=POOL_MIN_SIZE,
+                max_size=POOL_MAX_SIZE,
+                timeout=POOL_WAIT_SECONDS,
+                open=False,
+                name="mailkeep",
+                configure=self._configure,
+            )
+            await self._probe()
+            await self._stack.enter_async_context(self._pool)
+            async with self.connection() as connection:
+                await schema.pass_gate(
+                    connection, text_search_configuration=self._persistence.text_search_configuration
+                )
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def _start_embedded(self, home: Path) -> None:
+        server = await asyncio.to_thread(embedded.start, home)
+        self._stack.push_async_callback(asyncio.to_thread, server.close)
+        self._dsn = server.dsn
+        await schema.migrate(server.dsn)
+
+    async def _probe(self) -> None:
+        """Fail at once, with a name, where the pool would go on trying until it times out."""
+        try:
+            connection = await psycopg.AsyncConnection.connect(self._dsn, connect_timeout=CONNECT_TIMEOUT_SECONDS)
+        except psycopg.OperationalError as error:
+            raise DatabaseUnavailable(
+                f"the database cannot be reached or refuses the login ({error.sqlstate or type(error).__name__})"
+            ) from error
+        await connection.close()
+
+    async def _configure(self, connection: Connection) -> None:
+        """Bounds of each session. By SET, since connection poolers refuse the start-up parameter `options`."""
+        await connection.execute("SET timezone = 'UTC'")
+        await connection.execute(f"SET statement_timeout = {self._persistence.command_timeout_seconds * 1000}")
+        await connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_SECONDS * 1000}")
+        # Compiling costs more than any statement of ours runs.
+        await connection.execute("SET jit = off")
+        await connection.commit()
+
+
+def external_dsn(settings: Settings, home: Path) -> str | None:
+    """The configured connection string with its password filled in; None for the embedded database."""
+    dsn = settings.persistence.dsn
+    if dsn is None:
+        return None
+    try:
+        if settings.persistence.password is None:
+            return psycopg.conninfo.make_conninfo(dsn)
+        password = resolve_secret(settings.persistence.password, home)
+        return psycopg.conninfo.make_conninfo(dsn, password=password.get_secret_value())
+    except psycopg.ProgrammingError:
+        raise DatabaseUnavailable("persistence.dsn is not a connection string that PostgreSQL understands") from None
+
+
+async def upgrade(settings: Settings, home: Path) -> tuple[str, ...]:
+    """Apply the migrations that the database lacks; the ids applied. The operator's `mailkeep db upgrade`."""
+    async with _server(settings, home) as dsn:
+        try:
+            return await schema.migrate(dsn)
+        except psycopg.OperationalError as error:
+            raise DatabaseUnavailable(
+                f"the database cannot be reached or refuses the login ({error.sqlstate or type(error).__name__})"
+            ) from error
+
+
+async def status(settings: Settings, home: Path) -> schema.SchemaStatus:
+    """What the database holds of the schema, and what it lacks; changes nothing."""
+    async with _server(settings, home) as dsn:
+        try:
+            connection = await psycopg.AsyncConnection.connect(dsn, connect_timeout=CONNECT_TIMEOUT_SECONDS)
+        except psycopg.OperationalError as error:
+            raise DatabaseUnavailable(
+                f"the database cannot be reached or refuses the login ({error.sqlstate or type(error).__name__})"
+            ) from error
+        async with connection:
+            return await schema.read_status(connection)
+
+
+@asynccontextmanager
+async def _server(settings: Settings, home: Path) -> AsyncIterator[str]:
+    dsn = external_dsn(settings, home)
+    if dsn is not None:
+        yield dsn
+        return
+    server = await asyncio.to_thread(embedded.start, home)
+    try:
+        yield server.dsn
+    finally:
+        await asyncio.to_thread(server.close)
+
+
+def is_lost_race(error: psycopg.Error) -> bool:
+    """A deadlock or a serialization failure: the same work may succeed when it is redone (DATA-13)."""
+    return error.sqlstate in ("40001", "40P01")
+
+
+def is_server_trouble(error: psycopg.Error) -> bool:
+    """The server or the way to it failed, not the statement: no connection, no memory, no disk, shutting down."""
+    state = error.sqlstate
+    if state is None:
+        return isinstance(error, psycopg.OperationalError)
+    return state[:2] in ("08", "53", "57", "58") or state in ("25006", "55P03", "XX001", "XX002")
