@@ -37,7 +37,7 @@ class SearchDocument:
     Those are `stored_email_id`, `mail_folder_id` (a copy of the message row's: whoever moves a stored message to
     another folder updates both) and `extracted_at`. `received_at` is a copy of the message row's too.
 
-    `body_text_before_trimming` is None when trimming removed nothing. `indexed_body_characters` says how much of
+    `body_text_before_trimming` is None when trimming removed nothing but blanks at the ends. `indexed_body_characters` says how much of
     `body_text` the vector covers; the message is partly indexed when that is less than its length (case 185).
     """
 
@@ -102,7 +102,7 @@ def build_document(message: Message, *, received_at: datetime | None) -> SearchD
         body_text=body or None,
         body_terms=body_terms,
         indexed_body_characters=indexed,
-        body_text_before_trimming=None if before == message.body.text else before,
+        body_text_before_trimming=None if before.strip() == message.body.text.strip() else before,
         text_source=message.body.source.value,
     )
 

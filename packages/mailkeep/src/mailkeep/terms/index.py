@@ -82,7 +82,9 @@ def _parent_domains(host: str) -> Iterator[str]:
 
 
 def _beginnings(text: str) -> Iterator[str]:
-    return (match.group()[:BEGINNING_CHARACTERS] for match in islice(_LONG_WORD.finditer(text), MAX_LONG_WORDS))
+    """The starts of words that PostgreSQL may drop for their length; CJK runs are found by their pairs instead."""
+    found = (match.group()[:BEGINNING_CHARACTERS] for match in islice(_LONG_WORD.finditer(text), MAX_LONG_WORDS))
+    return (beginning for beginning in found if not has_cjk(beginning))
 
 
 def _distinct(terms: Iterable[str]) -> Iterable[str]:
