@@ -27,7 +27,7 @@ COMMON_OLD = "teleprinter"  # in 90% of the oldest 40%, in none since
 CJK_RARE = "新年快乐"
 FOLDERS = (("INBOX", 0.5), ("ARCHIVE", 0.349), ("SENT", 0.1), ("JUNK", 0.05), ("TINY", 0.001))
 
-_ONSETS = tuple("bcdfghjklmnprstvwz") + ("st", "tr", "pl", "ch")
+_ONSETS = (*"bcdfghjklmnprstvwz", "st", "tr", "pl", "ch")
 _SYLLABLES = [onset + vowel for onset in _ONSETS for vowel in ("a", "e", "i", "o", "u", "ai", "ea")]
 _FIRST = ("Ann", "Bela", "Carlos", "Dana", "Elif", "Femi", "Greta", "Hugo", "Ines", "Jonas", "Kira", "Lars", "Mina")
 _LAST = ("Lee", "Novak", "Ortiz", "Petersen", "Kaya", "Adeyemi", "Lind", "Moreau", "Silva", "Weber", "Ito", "Jensen")

@@ -37,8 +37,9 @@ class SearchDocument:
     Those are `stored_email_id`, `mail_folder_id` (a copy of the message row's: whoever moves a stored message to
     another folder updates both) and `extracted_at`. `received_at` is a copy of the message row's too.
 
-    `body_text_before_trimming` is None when trimming removed nothing but blanks at the ends. `indexed_body_characters` says how much of
-    `body_text` the vector covers; the message is partly indexed when that is less than its length (case 185).
+    `body_text_before_trimming` is None when trimming removed nothing but blanks at the ends. `indexed_body_characters`
+    says how much of `body_text` the vector covers; the message is partly indexed when that is less than its length
+    (case 185).
     """
 
     COLUMNS: ClassVar[tuple[str, ...]] = (
