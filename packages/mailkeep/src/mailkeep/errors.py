@@ -12,7 +12,9 @@
     │   ├── CertificateRefused            21003
     │   ├── MailServerUnavailable         22001  (retry helps)
     │   ├── FolderRecreated               23001  (retry helps)
-    │   └── IncompleteAnswer              24001
+    │   ├── IncompleteAnswer              24001
+    │   ├── CommandRefused                24002
+    │   └── TooManyFolders                24003
     ├── StoreError                    3xxxx: PostgreSQL and what it holds
     │   ├── ConcurrencyConflict           31001  (retry helps)
     │   ├── AccountHeldElsewhere          31002  (retry helps)
@@ -137,6 +139,18 @@ class IncompleteAnswer(MailServerError):
     """The server left out something it was asked for, so its answer must not pass for a deletion (SYNC-73)."""
 
     code = 24001
+
+
+class CommandRefused(MailServerError):
+    """The server answered NO or BAD to a command that should have worked (SYNC-36). Its text is never repeated."""
+
+    code = 24002
+
+
+class TooManyFolders(MailServerError):
+    """The account lists more folders than are read in one discovery (SYNC-17)."""
+
+    code = 24003
 
 
 class StoreError(MailkeepError):

@@ -1,0 +1,176 @@
+"""Connecting, protecting and signing in, through IMAPClient; what comes out is a stream and the capabilities.
+
+The IMAPClient object is dropped afterwards: it could change mailboxes, and a session must not hold anything that can.
+Certificates are always verified; a private authority is trusted beside the system's (SYNC-33).
+"""
+
+from __future__ import annotations
+
+import imaplib
+import socket
+import ssl
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import imapclient
+
+from mailkeep.config import AccountSettings, ConnectionSecurity
+from mailkeep.errors import (
+    CertificateRefused,
+    LoginRejected,
+    MailServerUnavailable,
+    MechanismRefused,
+    TransportPolicyRefused,
+)
+from mailkeep.imap.dialogue import Completion, speaks_of_passing_trouble
+from mailkeep.imap.stream import Stream
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
+
+CLEAR_TEXT_MECHANISMS = ("PLAIN", "LOGIN")
+LOGIN_COMMAND = "the LOGIN command"
+
+
+def choose_mechanism(capabilities: Iterable[str], permitted: Iterable[str]) -> str:
+    """The mechanism to sign in with: PLAIN, LOGIN, or LOGIN_COMMAND where the server offers no SASL (SYNC-32).
+
+    The server's list is narrowed to the permitted ones and never widened. Raises MechanismRefused (21001).
+    """
+    offered = {name.upper() for name in capabilities}
+    allowed = {name.upper() for name in permitted}
+    for mechanism in CLEAR_TEXT_MECHANISMS:
+        if mechanism in allowed and f"AUTH={mechanism}" in offered:
+            return mechanism
+    if allowed & set(CLEAR_TEXT_MECHANISMS) and "LOGINDISABLED" not in offered:
+        return LOGIN_COMMAND
+    raise MechanismRefused("the mail server offers no authentication mechanism that this account permits")
+
+
+def check_transport_policy(account: AccountSettings) -> None:
+    """Refuse a clear-text connection without both opt-ins (SYNC-33). Configuration checks this too, before start."""
+    policy = account.transport_security
+    if policy.connection_security is not ConnectionSecurity.NONE:
+        return
+    if not policy.allow_insecure_connection or not policy.allow_clear_text_authentication_over_unencrypted_connection:
+        raise TransportPolicyRefused("an unprotected connection needs both opt-ins")
+
+
+def tls_context(account: AccountSettings) -> ssl.SSLContext:
+    """Verification of chain and host name, TLS 1.2 or later. Raises CertificateRefused for an unusable authority file."""
+    context = ssl.create_default_context()
+    authority = account.transport_security.trusted_certificate_authority
+    if authority is not None:
+        try:
+            context.load_verify_locations(cafile=str(authority))
+        except (OSError, ssl.SSLError) as error:
+            raise CertificateRefused("the file of the private certificate authority cannot be used") from error
+    return context
+
+
+def sign_in(account: AccountSettings, secret: SecretStr, stream: Stream, *, connect_timeout: float) -> frozenset[str]:
+    """Connect and authenticate on `stream`; the capabilities that came with signing in, empty when none did.
+
+    Blocking. Raises MailServerUnavailable, CertificateRefused, MechanismRefused, LoginRejected, TransportPolicyRefused.
+    """
+    check_transport_policy(account)
+    context = tls_context(account)
+    security = account.transport_security.connection_security
+    try:
+        client = _Client(
+            account, stream, context if security is ConnectionSecurity.TLS_ON_CONNECT else None, connect_timeout
+        )
+        if security is ConnectionSecurity.STARTTLS_REQUIRED:
+            if "STARTTLS" not in client.transport.capabilities:
+                raise CertificateRefused("the mail server does not offer STARTTLS, which this account requires")
+            client.starttls(context)
+        return _authenticate(client.transport, account, secret)
+    except ssl.SSLError as error:
+        raise CertificateRefused("no trusted TLS connection to the mail server could be made") from error
+    except (imaplib.IMAP4.error, OSError) as error:
+        raise MailServerUnavailable("the mail server could not be reached") from error
+
+
+class _Transport(imaplib.IMAP4):
+    """imaplib on our stream: the greeting, STARTTLS and authentication, nothing later."""
+
+    def __init__(
+        self, account: AccountSettings, stream: Stream, context: ssl.SSLContext | None, timeout: float
+    ) -> None:
+        self._stream = stream
+        self._context = context
+        self._connect_timeout = timeout
+        super().__init__(account.host or "", account.port)
+
+    def open(self, host: str = "", port: int = 143, timeout: float | None = None) -> None:
+        self.host, self.port = host, port
+        connected = socket.create_connection((host, port), timeout if timeout is not None else self._connect_timeout)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._context is not None:
+            try:
+                connected = self._context.wrap_socket(connected, server_hostname=host)
+            except BaseException:
+                connected.close()
+                raise
+        self.sock = connected
+        self._stream.adopt(connected)
+
+    def read(self, size: int) -> bytes:
+        self._stream.adopt(self.sock)
+        return self._stream.read(size)
+
+    def readline(self) -> bytes:
+        self._stream.adopt(self.sock)
+        return self._stream.readline()
+
+    def send(self, data: bytes) -> None:  # type: ignore[override]  # typeshed wants any buffer; imaplib sends bytes
+        self._stream.adopt(self.sock)
+        self._stream.send(data)
+
+    def shutdown(self) -> None:
+        self._stream.close()
+
+
+class _Client(imapclient.IMAPClient):  # type: ignore[misc]  # imapclient has no types
+    """IMAPClient whose transport is ours and which logs nothing: its debug log would hold whole commands."""
+
+    def __init__(
+        self, account: AccountSettings, stream: Stream, context: ssl.SSLContext | None, timeout: float
+    ) -> None:
+        self._build: Callable[[], _Transport] = lambda: _Transport(account, stream, context, timeout)
+        super().__init__(account.host, account.port, ssl=context is not None, ssl_context=context, timeout=timeout)
+        self.transport.debug = 0
+
+    def _create_IMAP4(self) -> _Transport:
+        self.transport = self._build()
+        return self.transport
+
+
+def _authenticate(transport: _Transport, account: AccountSettings, secret: SecretStr) -> frozenset[str]:
+    user, password = account.user_name or "", secret.get_secret_value()
+    permitted = [mechanism.value for mechanism in account.transport_security.permitted_authentication_mechanisms]
+    mechanism = choose_mechanism(transport.capabilities, permitted)
+    transport.untagged_responses.pop("CAPABILITY", None)  # what was offered before signing in no longer holds
+    try:
+        if mechanism == LOGIN_COMMAND:
+            transport.login(_quoted(user), password)
+        elif mechanism == "PLAIN":
+            transport.authenticate("PLAIN", lambda _: f"\0{user}\0{password}".encode())
+        else:
+            answers = iter((user.encode(), password.encode()))
+            transport.authenticate("LOGIN", lambda _: next(answers, b""))
+    except UnicodeEncodeError as error:
+        raise MechanismRefused("the LOGIN command cannot carry this user name or password") from error
+    except imaplib.IMAP4.abort as error:
+        raise MailServerUnavailable("the connection broke while signing in") from error
+    except imaplib.IMAP4.error as error:
+        if speaks_of_passing_trouble(Completion(b"NO", str(error).encode())):
+            raise MailServerUnavailable("the mail server asks to come back later (signing in)") from error
+        raise LoginRejected("the mail server rejected the user name or the password") from None
+    lines = transport.untagged_responses.get("CAPABILITY") or [b""]
+    return frozenset(lines[-1].decode("latin-1").upper().split())
+
+
+def _quoted(user: str) -> str:
+    return '"' + user.replace("\\", "\\\\").replace('"', '\\"') + '"'
