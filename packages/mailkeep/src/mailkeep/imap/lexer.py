@@ -25,10 +25,10 @@ _TOKEN = re.compile(
 _LITERAL = re.compile(rb"~?\{(\d{1,19})\+?\}$")
 _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
 
-Value: TypeAlias = "bytes | None | list[Value]"
+Value: TypeAlias = "bytes | list[Value] | None"
 
 
-class Unreadable(ValueError):
+class Unreadable(ValueError):  # noqa: N818  -- names the fact, as all our failures do
     """A response that does not follow the grammar. Carries no octets of it: they may be mail."""
 
 

@@ -125,12 +125,13 @@ def parse_esearch(text: bytes) -> UidSet:
 
 def parse_namespaces(pieces: Sequence[bytes], start: int) -> tuple[str, ...]:
     """The prefixes of all namespaces, personal first (RFC 2342 §5). What cannot be read is left out."""
-    prefixes = []
-    for group in parse_values(pieces, start):
-        for entry in group if isinstance(group, list) else ():
-            if isinstance(entry, list) and entry and isinstance(entry[0], bytes):
-                prefixes.append(key_of_octets(entry[0]))
-    return tuple(prefixes)
+    return tuple(
+        key_of_octets(entry[0])
+        for group in parse_values(pieces, start)
+        if isinstance(group, list)
+        for entry in group
+        if isinstance(entry, list) and entry and isinstance(entry[0], bytes)
+    )
 
 
 def response_code(text: bytes) -> tuple[bytes, bytes]:

@@ -57,7 +57,7 @@ def check_transport_policy(account: AccountSettings) -> None:
 
 
 def tls_context(account: AccountSettings) -> ssl.SSLContext:
-    """Verification of chain and host name, TLS 1.2 or later. Raises CertificateRefused for an unusable authority file."""
+    """Verification of chain and host name, TLS 1.2 or later. An unusable authority file is CertificateRefused."""
     context = ssl.create_default_context()
     authority = account.transport_security.trusted_certificate_authority
     if authority is not None:
@@ -142,7 +142,7 @@ class _Client(imapclient.IMAPClient):  # type: ignore[misc]  # imapclient has no
         super().__init__(account.host, account.port, ssl=context is not None, ssl_context=context, timeout=timeout)
         self.transport.debug = 0
 
-    def _create_IMAP4(self) -> _Transport:
+    def _create_IMAP4(self) -> _Transport:  # noqa: N802  -- IMAPClient's name
         self.transport = self._build()
         return self.transport
 
@@ -169,7 +169,8 @@ def _authenticate(transport: _Transport, account: AccountSettings, secret: Secre
             raise MailServerUnavailable("the mail server asks to come back later (signing in)") from error
         raise LoginRejected("the mail server rejected the user name or the password") from None
     lines = transport.untagged_responses.get("CAPABILITY") or [b""]
-    return frozenset(lines[-1].decode("latin-1").upper().split())
+    last = lines[-1]
+    return frozenset((last if isinstance(last, bytes) else b"").decode("latin-1").upper().split())
 
 
 def _quoted(user: str) -> str:
