@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from .charsets import decode
+from .charsets import PLAIN_LABELS, decode, has_jis_escape
 from .html import html_to_text
 from .model import Body, Limits, TextSource
 from .structure import Entity, Structure
@@ -45,7 +45,7 @@ def part_text(structure: Structure, entity: Entity) -> tuple[str, int]:
         if defect:
             structure.defects.add(defect)
     charset = entity.parameters.get("charset")
-    if octets.isascii() and (charset is None or charset.lower() in ("us-ascii", "utf-8", "iso-8859-1")):
+    if octets.isascii() and (charset is None or charset.lower() in PLAIN_LABELS) and not has_jis_escape(octets):
         return clean_ascii_body(octets), len(octets)
     text, defect = decode(octets, charset)
     if defect:
@@ -53,7 +53,7 @@ def part_text(structure: Structure, entity: Entity) -> tuple[str, int]:
     return clean_body(text.removeprefix("\ufeff")), len(octets)
 
 
-def read_body(structure: Structure, parts: BodyParts, texts: dict[Entity, str], limits: Limits) -> Body:
+def read_body(parts: BodyParts, texts: dict[Entity, str], limits: Limits) -> Body:
     """Choose between the plain and the HTML parts and return the body; `texts` holds their decoded text."""
     maximum = limits.max_text_characters
     plain_parts = parts.plain or ([] if parts.html else parts.other)

@@ -129,9 +129,11 @@ _CODECS: Final[dict[str, str]] = {
 
 # Only these families of Python's codecs: its other names (zlib, punycode, unicode_escape) are no charsets.
 _PYTHON_FAMILY: Final = re.compile(r"(?:cp|ibm|iso|koi|mac|windows|latin|kz|ptcp|hp|tis|gb|big|euc|shift)[-_]?\w")
+PLAIN_LABELS: Final = frozenset(("us-ascii", "ascii", "utf-8", "iso-8859-1", "iso-8859-15", "windows-1252"))
 _JUNK: Final = re.compile(r"[\s\"'<>()\[\]{}=;,*?]+")
 _DASHED_NUMBER: Final = re.compile(r"^(?:cp|ibm|windows|win|microsoft-cp|ms-cp|x-cp|dos|oem)-?(\d{3,5})$")
 _HIGH_BIT: Final = bytes(b | 0x80 for b in range(256))
+_VENDOR_ROW: Final = re.compile(rb"^(?:[!-~]{2})*?[\x79-\x7c][!-~]")
 _ESCAPE: Final = re.compile(rb"\x1b(\([A-Z]|\$[@A-Z]|\$\([A-Z])")
 
 
@@ -140,11 +142,13 @@ def codec_name(label: str) -> str | None:
     """Return Python's codec for a charset label of any quality, `None` when nobody knows it."""
     name = label[:_MAX_LABEL].strip().strip("\"'=;,.<>").lower().removeprefix("charset=")
     words = _JUNK.split(name)  # "utf-8  euao6y69zh2w": junk after the name (case 106)
-    name = next((word for word in words if word), "").replace("_", "-").strip("-")
-    found = _lookup(name)
-    if found is None:
-        found = _lookup(name.removeprefix("x-").removeprefix("cs"))
-    return found
+    name = next((word for word in words if word), "")
+    hyphened = name.replace("_", "-").strip("-")
+    for candidate in (name, hyphened, hyphened.removeprefix("x-"), hyphened.removeprefix("cs")):
+        found = _lookup(candidate)
+        if found is not None:
+            return found
+    return None
 
 
 def _lookup(name: str) -> str | None:
@@ -152,7 +156,7 @@ def _lookup(name: str) -> str | None:
         return None
     if name in _ALIASES:
         return _ALIASES[name]
-    whatwg: str | None = LABELS.get(name) or LABELS.get(name.replace("-", "_"))
+    whatwg: str | None = LABELS.get(name)
     if whatwg is not None:
         return _CODECS.get(whatwg, whatwg)
     if match := _DASHED_NUMBER.match(name):
@@ -169,19 +173,24 @@ def _lookup(name: str) -> str | None:
     return name
 
 
+def has_jis_escape(octets: bytes) -> bool:
+    """True when ASCII octets switch to Japanese: senders forget to say ISO-2022-JP."""
+    return b"\x1b$B" in octets or b"\x1b$@" in octets
+
+
 def decode(octets: bytes, label: str | None) -> tuple[str, str | None]:
     """Decode `octets` by `label` and return the text with the defect met, if any.
 
     The text may hold control characters and lone surrogates; callers clean it.
     """
-    if octets.isascii() and (label is None or label.lower() in ("utf-8", "us-ascii", "iso-8859-1", "windows-1252")):
+    if octets.isascii() and (label is None or label.lower() in PLAIN_LABELS) and not has_jis_escape(octets):
         return octets.decode("ascii"), None
     codec = "ascii" if label is None else codec_name(label)
     if codec is None:
         return _guess(octets), "unknown_charset"
     if codec == "ascii":
         if octets.isascii():
-            return octets.decode("ascii"), None
+            return _decode_jis(octets) if has_jis_escape(octets) else (octets.decode("ascii"), None)
         return _guess(octets), "undecodable_characters" if label is not None else None
     if codec == "iso-2022-jp":
         return _decode_jis(octets)
@@ -235,6 +244,8 @@ def _decode_jis(octets: bytes) -> tuple[str, str | None]:
 
 def _decode_jis_segment(piece: bytes, mode: bytes) -> str:
     if mode in (b"$B", b"$@"):
+        if _VENDOR_ROW.search(piece):
+            return _decode_vendor_jis(piece)
         lines = piece.split(b"\n")  # a line end closes a shift that the sender forgot to close
         return "\n".join(line.rstrip(b"\r").translate(_HIGH_BIT).decode("euc_jis_2004", "replace") for line in lines)
     if mode == b"(I":
@@ -242,6 +253,18 @@ def _decode_jis_segment(piece: bytes, mode: bytes) -> str:
     if mode in (b"(B", b"(J", b"(H"):
         return piece.decode("ascii") if piece.isascii() else _guess_japanese(piece)
     return (b"\x1b" + mode + piece).decode("iso2022_jp_2", "replace")
+
+
+def _decode_vendor_jis(piece: bytes) -> str:
+    """Rows 89 to 92 are IBM's and NEC's characters in mail, not those of JIS X 0213: go by way of Shift JIS."""
+    shifted = bytearray()
+    for first, second in zip(piece[::2], piece[1::2], strict=False):
+        if not (0x21 <= first <= 0x7E and 0x21 <= second <= 0x7E):
+            shifted += b"?"
+            continue
+        shifted.append((first + 1) // 2 + (0x70 if first < 0x5F else 0xB0))
+        shifted.append(second + (0x7E if first % 2 == 0 else 0x1F if second < 0x60 else 0x20))
+    return shifted.decode("cp932", "replace")
 
 
 def _guess_japanese(octets: bytes) -> str:

@@ -16,6 +16,8 @@ _KNOWN: Final = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 
+_BROKEN_NAME: Final = re.compile(rb"[^\s:]{1,76}[ \t]*:")
+
 
 class _Names(dict[bytes, tuple[str, str]]):
     """Field name octets to the name as written and in lower case; a bounded memory of a small vocabulary."""
@@ -56,6 +58,11 @@ class Fields:
         found = self._by_name.get(name)
         return found[0] if found else None
 
+    def last(self, name: str) -> bytes | None:
+        """Return the value of the last field of that name."""
+        found = self._by_name.get(name)
+        return found[-1] if found else None
+
     def all(self, name: str) -> list[bytes]:
         """Return the values of all fields of that name, topmost first."""
         return self._by_name.get(name, [])
@@ -94,11 +101,13 @@ def read_fields(section: bytes, *, is_unterminated: bool) -> Fields:
 
 
 def _read_broken(section: bytes, pairs: list[tuple[bytes, bytes]], is_unterminated: bool) -> Fields:
+    """Decide at the first broken line: a broken field (more header follows), or the first line of the body."""
     for match in _FIELD.finditer(section):
         if match[1] is None and match[3].strip():
-            rest = match.start()
-            if is_unterminated or not _KNOWN.search(section, match.end()):
-                before = [(found[1], found[2]) for found in _FIELD.finditer(section, 0, rest) if found[1]]
-                return Fields(before, rest, frozenset(("missing_header_end",)))
+            start = match.start()
+            looks_like_field = _BROKEN_NAME.match(match[3]) is not None
+            if match[3].startswith(b"--") or is_unterminated or not (looks_like_field or _KNOWN.search(section, start)):
+                before = [(found[1], found[2]) for found in _FIELD.finditer(section, 0, start) if found[1]]
+                return Fields(before, start, frozenset(("missing_header_end",)))
             break
     return Fields(pairs, None, frozenset(("broken_header_line",)))

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from .text import clean_body
 
+_MAX_QUOTE_DEPTH = 50
 _SOURCE_FACTOR = 20  # markup and text, seen in newsletters, seldom exceed this ratio
 _ATTRIBUTES: Final = r"""(?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+>"""
 _HIDDEN: Final = re.compile(r"<(!--|script\b|style\b|title\b|template\b|!\[|\?)", re.IGNORECASE)
@@ -24,6 +25,9 @@ _BREAK: Final = re.compile(
     re.IGNORECASE,
 )
 _TAG: Final = re.compile(r"<[a-zA-Z/!?](?:" + _ATTRIBUTES + r"|[^<>]*+>?)")
+_QUOTE: Final = re.compile(r"<blockquote\b[^<>]*?(?:\bcite\b|quote[\"' _]|border-left)[^<>]*+>", re.IGNORECASE)
+_PLAIN_QUOTE: Final = re.compile(r"<blockquote\b[^<>]*+>", re.IGNORECASE)
+_CLOSE_QUOTE: Final = re.compile(r"</blockquote\b[^<>]*+>", re.IGNORECASE)
 _HUGE_REFERENCE: Final = re.compile(r"&#(?:[0-9]{8,}+|[xX][0-9a-fA-F]{7,}+);?")
 _SPACES: Final = re.compile(r"[ \u00a0\u2007\u202f]{2,}+|[\u00a0\u2007\u202f]")
 _AROUND_BREAK: Final = re.compile(r" ?\n ?")
@@ -39,14 +43,41 @@ def html_to_text(source: str, *, maximum: int) -> str:
         source = source[: maximum * _SOURCE_FACTOR]
     text = _without_hidden(source)
     text = _SPACE.sub(" ", text)
+    has_quotes = _QUOTE.search(text) is not None
+    if has_quotes:
+        text = _CLOSE_QUOTE.sub("\n\x02\n", _PLAIN_QUOTE.sub("\n\x03\n", _QUOTE.sub("\n\x01\n", text)))
     text = _BREAK.sub("\n", text)
     text = _TAG.sub("", text)
     if "&" in text:
-        text = _html.unescape(_HUGE_REFERENCE.sub("", text))
-    text = _INVISIBLE.sub("", clean_body(text))
+        text = _unescaped(text)
+    text = _INVISIBLE.sub("", _marked_quotes(text) if has_quotes else clean_body(text))
     text = _SPACES.sub(" ", text)
     text = _AROUND_BREAK.sub("\n", text)
     return _BLANK_RUN.sub("\n\n", text).strip()
+
+
+def _marked_quotes(text: str) -> str:
+    """Put "> " before the lines of quoting blocks, so that trimming sees them as in plain mail.
+
+    In `text` U+0001 opens a quoting block, U+0003 another block, U+0002 closes either.
+    """
+    lines: list[str] = []
+    open_blocks: list[bool] = []
+    depth = 0
+    for line in text.split("\n"):
+        mark = line.strip(" ")
+        if mark in ("\x01", "\x03"):
+            if len(open_blocks) < _MAX_QUOTE_DEPTH:
+                open_blocks.append(mark == "\x01")
+                depth += mark == "\x01"
+        elif mark == "\x02":
+            if open_blocks:
+                depth -= open_blocks.pop()
+        elif depth and mark:
+            lines.append(">" * depth + " " + mark)
+        else:
+            lines.append(line)
+    return clean_body("\n".join(lines))
 
 
 def _without_hidden(source: str) -> str:
@@ -81,6 +112,10 @@ def _without_hidden(source: str) -> str:
     return "".join(pieces)
 
 
+def _unescaped(text: str) -> str:
+    return _html.unescape(_HUGE_REFERENCE.sub("", text))
+
+
 def referenced_content_ids(source: str) -> frozenset[str]:
     """Return the Content-IDs that attributes and style sheets reference by `cid:` (SYNC-101), percent-decoded."""
     if "cid:" not in source and "cid:" not in source.lower():
@@ -88,5 +123,5 @@ def referenced_content_ids(source: str) -> frozenset[str]:
     found: set[str] = set()
     for tag in (*_TAG.finditer(source), *_STYLE.finditer(source)):
         if "cid:" in tag[0] or "CID:" in tag[0] or "Cid:" in tag[0]:
-            found.update(unquote(match[1]) for match in _CID.finditer(_html.unescape(tag[0][:20_000])))
+            found.update(unquote(match[1]) for match in _CID.finditer(_unescaped(tag[0][:20_000])))
     return frozenset(found)

@@ -19,6 +19,7 @@ _MAX_PARAMETERS = 200
 _MEDIA_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
 _VALUE: Final = re.compile(r"\s*([^;\s]*)")
 _PARAMETER: Final = re.compile(r"""[;\s]*([^=;\s"]+)\s*=\s*("(?:[^"\\]++|\\.)*+"|"[^"]*+$|[^;]*+)""", re.DOTALL)
+_RUN_ON: Final = re.compile(r"\s+(?=[A-Za-z][A-Za-z0-9*-]{0,40}=)")
 _SECTION: Final = re.compile(r"^([^*]+)\*(?:(\d{1,4})(\*?))?$")
 _ESCAPED: Final = re.compile(r'\\(["\\])')
 _COMMENT: Final = re.compile(r"\([^()]*\)")
@@ -48,11 +49,15 @@ def _parse(octets: bytes) -> Value:
     rest = text[match.end() :] if match else ""
     plain: dict[str, str] = {}
     sections: dict[str, dict[int, tuple[str, bool]]] = {}
-    if "=" in rest:
-        for count, found in enumerate(_PARAMETER.finditer(rest)):
-            if count >= _MAX_PARAMETERS:
-                break
-            _take(found[1].lower(), _unquote(found[2]), plain, sections)
+    position = 0
+    for _ in range(_MAX_PARAMETERS):
+        found = _PARAMETER.search(rest, position) if "=" in rest else None
+        if found is None:
+            break
+        raw, position = found[2], found.end()
+        if "=" in raw and not raw.startswith('"') and (run_on := _RUN_ON.search(raw)):
+            raw, position = raw[: run_on.start()], found.start(2) + run_on.start()  # the semicolon is missing
+        _take(found[1].lower(), _unquote(raw), plain, sections)
     for name, parts in sections.items():
         joined = _join(parts)
         if joined or name not in plain:

@@ -47,8 +47,8 @@ def read_strictly(octets: bytes, *, limits: Limits = _DEFAULT) -> Message:
     sizes: dict[Entity, int] = {}
     for entity in (*outcome.body.plain, *outcome.body.html, *outcome.body.other):
         texts[entity], sizes[entity] = part_text(structure, entity)
-    body = read_body(structure, outcome.body, texts, limits)
-    attached, inline = _files(structure, outcome, body, sizes)
+    body = read_body(outcome.body, texts, limits)
+    attached, inline = _files(structure, outcome, sizes)
     return _message(
         fields,
         body,
@@ -111,7 +111,7 @@ def _references(structure: Structure, outcome: files.Sorted) -> frozenset[str]:
 
 
 def _files(
-    structure: Structure, outcome: files.Sorted, body: Body, sizes: dict[Entity, int]
+    structure: Structure, outcome: files.Sorted, sizes: dict[Entity, int]
 ) -> tuple[tuple[Attachment, ...], tuple[Attachment, ...]]:
     if not outcome.files:
         return (), ()
@@ -170,7 +170,7 @@ def _message(
     parts: tuple[PartInfo, ...] = (),
     invitations: tuple[Invitation, ...] = (),
 ) -> Message:
-    charset = parts[0].charset if parts else None
+    charset = next((part.charset for part in parts if part.charset is not None), None)
     maximum = limits.max_addresses_per_role
     roles = [
         address_list(fields.all(name), maximum=maximum, charset=charset) if name in fields else ()

@@ -131,8 +131,10 @@ def _walk_delimiters(state: _Scan) -> None:
         del state.open[height + 1 :]
         if len(state.boundaries) - 1 > level:
             state.defects.add("missing_boundary_end")
-        if closes:
+        if closes or line_end + 1 >= end:  # a delimiter on the last line opens nothing
             del state.boundaries[level:]
+            if not closes:
+                state.defects.add("missing_boundary_end")
             continue
         del state.boundaries[level + 1 :]
         multipart = state.open[height]
@@ -189,7 +191,7 @@ def _read_header(state: _Scan, entity: Entity, default: str) -> None:
         entity.body_start = start + fields.body_offset
     state.defects |= fields.defects
     entity.fields = fields
-    content_type = fields.first("content-type")
+    content_type = fields.last("content-type")  # of two, the later is the sender's; a gateway puts its own on top
     if content_type is None:
         entity.media_type = default
     else:

@@ -23,7 +23,7 @@ _SEPARATOR: Final = re.compile(
     r"|wiadomość przekazana dalej|původní zpráva|přeposlaná zpráva|pôvodná správa|eredeti üzenet|továbbított üzenet"
     r"|mesajul original|özgün ileti|orijinal mesaj|исходное сообщение|пересылаемое сообщение|оригинальное сообщение"
     r"|αρχικό μήνυμα|原始邮件|原始郵件|转发的邮件|元のメッセージ|転送されたメッセージ|원본 메시지)"
-    r"[ \t]*+[-_]{2,}+[ \t]*+$",
+    r"[ \t]*+[-_]{2,}+[ \t*]*+$",
     re.IGNORECASE | re.MULTILINE,
 )
 _OUTLOOK_FROM: Final = re.compile(
@@ -39,36 +39,52 @@ _OUTLOOK_KEY: Final = re.compile(
     r"|(cc|kopie|copia|kopia|kopi|bcc|importance|reply-to|antwort an))[ \t*]{0,10}[:：]",
     re.IGNORECASE,
 )
-_ATTRIBUTION: Final = re.compile(
-    r"[ \t>]*+(?:"
-    r"(?:on|am|le|el|il|em|op|den|dne|dnia|w dniu|p[åa]|в|le|a|at|vào|kl|quoting|in (?:article|message|reply))\b.{0,300}"
-    r"(?:wrote|writes|schrieb|a écrit|ha escrito|escribió|ha scritto|escreveu|schreef|skrev|kirjoitti|napsal(?:\(a\)|a)?"
-    r"|napisał(?:\(a\)|a)?|пишет|написал(?:\(а\)|а)?|yazdı|írta|a scris|wrote the following|đã viết)\b.{0,200}[:：]"
-    r"|.{0,300}(?:\bwrote|\bwrites|\bschrieb|\ba écrit|\bescribió|\bha scritto|\bescreveu|\bschreef|\bskrev|\bkirjoitti"
-    r"|\bпишет|\bнаписал\(?а?\)?|写道|のメール|さんは書きました)[ \t]?[:：]"
-    r")[ \t]*+",
-    re.IGNORECASE | re.DOTALL,
+_VERB: Final = (
+    r"(?:wrote|writes|said|schrieb|a écrit|ha escrito|escribió|va escriure|ha scritto|escreveu|schreef|heeft geschreven"
+    r"|skrev|kirjoitti|napsala?|napísala?|napisał|пишет|пише|написал|написав|yazdı|írta|a scris|έγραψε|đã viết|写道|寫道"
+    r"|のメール|さんは書きました|작성)"
 )
+_LEAD: Final = (
+    r"(?:on|am|le|el|il|em|op|den|dne|dňa|dnia|w dniu|p[åa]|в|kl|at|в|vào|in (?:article|message))\b"
+)
+# "On <date> <name> wrote:" in many languages; a digit must stand in it, so that "On your host you can run:" is none.
+_ATTRIBUTION: Final = re.compile(
+    rf"[ \t>]*+{_LEAD}(?=[^\n]*\d)[^\n]{{0,300}}{_VERB}[^\n]{{0,100}}[:：][ \t]*+", re.IGNORECASE
+)
+_DATED: Final = re.compile(r"\d{1,2}[:.h]\d\d|\b(?:19|20)\d\d\b")
+_ADDRESSED: Final = re.compile(r"[^\s<>@,;:\"()]{1,64}@[^\s<>@,;:\"()]{1,255}")
+_PLAIN_ATTRIBUTION: Final = re.compile(rf"[ \t>]*+\S[^\n]{{0,150}}{_VERB}[ \t]?[:：][ \t]*+", re.IGNORECASE)
+_WRAPPED_HEAD: Final = re.compile(rf"[ \t]*{_LEAD}[^\n]{{0,80}}", re.IGNORECASE)
 _QUOTED_OR_BLANK: Final = re.compile(r"[ \t]*+(?:>|$)")
+_QUOTE_MARK: Final = re.compile(r"^[ \t]{0,8}>", re.MULTILINE)
+_COLON_LINE: Final = re.compile(r"^[^\n]{0,300}[:：][ \t]{0,8}$", re.MULTILINE)
+_DEVICE: Final = re.compile(
+    r"[ \t(<*_]{0,6}(?:sent (?:from|via|with|by|using) |get outlook for |envoyé (?:depuis|de|à partir de) |von meine[mr] "
+    r"|gesendet (?:mit|von) |diese nachricht wurde von meinem|enviado (?:desde|do|de|a partir) |inviato da|verzonden (?:met|vanaf|via)"
+    r"|skickat från |sendt fra |lähetetty |отправлено (?:с|из) |надіслано з |wysłane z |odesláno z |從我的|从我的|发自我的"
+    r"|iphoneから送信|나의 iphone)[^\n]{0,120}",
+    re.IGNORECASE,
+)
 
 
 def trim(text: str) -> str:
     """Return what the author wrote: `text` without trailing quote and signature; all of it when nothing would remain.
 
     A separator line ("-----Original Message-----") or Outlook's From/Sent/To/Subject block cuts first; else a trailing
-    run of quoted and blank lines with the attribution line above it. Then a signature of at most 20 lines goes.
+    run of quoted and blank lines with the attribution line above it. Then a signature of at most 20 lines goes, and
+    the quote that stood above the signature.
     """
-    cut = _without_quote(text)
-    cut = _without_signature(cut)
-    cut = cut.strip("\n").rstrip()
-    return cut if cut.strip() else text
-
-
-def _without_quote(text: str) -> str:
     position = _separator_position(text)
     if position >= 0:
-        return text[:position]
-    return _without_trailing_quote(text)
+        cut = _without_signature(text[:position])
+    else:
+        cut = _without_trailing_quote(text)
+        unsigned = _without_signature(cut)
+        if len(unsigned) != len(cut) and len(cut) == len(text):
+            unsigned = _without_trailing_quote(unsigned)
+        cut = unsigned
+    cut = cut.strip("\n").rstrip()
+    return cut if cut.strip() else text
 
 
 def _separator_position(text: str) -> int:
@@ -88,17 +104,14 @@ def _separator_position(text: str) -> int:
 
 
 def _is_outlook_block(text: str, start: int) -> bool:
-    """True when within the nine lines after "From:" a date, a recipient or subject follow: at least two of three."""
+    """True when in the nine lines below "From:" at least two of date, recipient and subject follow (case 146)."""
     kinds: set[int] = set()
     for line in text[start : start + 2000].split("\n")[1:10]:
-        stripped = line.strip()
-        if not stripped:
+        if not line.strip():
             break
         match = _OUTLOOK_KEY.match(line)
         if match and match.lastindex:
             kinds.add(match.lastindex)
-        elif not line.startswith((" ", "\t")) and "@" not in line and not kinds:
-            break
     return len(kinds & {1, 2, 3}) >= 2
 
 
@@ -115,44 +128,99 @@ def _without_trailing_quote(text: str) -> str:
     quoted = False
     while end > 0:
         start = text.rfind("\n", 0, end) + 1
-        if _QUOTED_OR_BLANK.match(text, start, end) is None:
+        match = _QUOTED_OR_BLANK.match(text, start, end)
+        if match is None:
             break
-        quoted = quoted or text.startswith(">", start) or text[start:end].lstrip().startswith(">")
+        quoted = quoted or match.end() > start and text[match.end() - 1] == ">"
         end = start - 1
-    if not quoted or end <= 0:
-        return text  # no quote, or a quote up to the first line
+    if not quoted:
+        return _without_unmarked_quote(text)
+    if end <= 0:
+        return text  # a quote up to the first line: the quote is the message
     return text[: _attribution_start(text, end)]
 
 
 def _attribution_start(text: str, end: int) -> int:
-    """Start of the attribution that ends at `end`: one line or its wrap (case 145); `end` without one."""
-    start = end
-    for _ in range(3):
-        if start <= 0:
-            break
-        start = text.rfind("\n", 0, start) + 1
-        line = text[start:end]
-        if len(line) > _MAX_ATTRIBUTION:
-            break
-        if not line[: line.find("\n")].strip() and "\n" in line:
-            break
-        if _ATTRIBUTION.fullmatch(line):
+    """Start of the attribution that ends at `end`, one line or its wrap (case 145); `end` without one."""
+    starts = _line_starts(text, end)
+    for start in starts:
+        if _is_attribution(" ".join(text[start:end].split("\n"))):
+            return _wrapped_start(text, start)
+    for start in starts[:2]:
+        if _PLAIN_ATTRIBUTION.fullmatch(text[start:end].replace("\n", " ")):
             return start
-        start -= 1
     return end
+
+
+def _line_starts(text: str, end: int) -> list[int]:
+    """Starts of the last one to four lines before `end`, no blank line within, at most 300 characters together."""
+    starts: list[int] = []
+    start = end
+    while len(starts) < 4 and start > 0:
+        line_end = start if not starts else start - 1
+        start = text.rfind("\n", 0, line_end) + 1
+        if end - start > _MAX_ATTRIBUTION or not text[start:line_end].strip():
+            break
+        starts.append(start)
+    return starts
+
+
+def _is_attribution(line: str) -> bool:
+    """A dated line that says who wrote: by a verb, or by an address and a final colon."""
+    line = line.rstrip()
+    if not line.endswith((":", "：")) or _DATED.search(line) is None:
+        return False
+    return _ADDRESSED.search(line) is not None or _ATTRIBUTION.fullmatch(line) is not None
+
+
+def _wrapped_start(text: str, start: int) -> int:
+    """Include a short line above that begins the same attribution ("On Monday," at its end)."""
+    above = text.rfind("\n", 0, max(start - 1, 0)) + 1
+    line = text[above : start - 1] if start else ""
+    if start and line.endswith((",", " ")) and _WRAPPED_HEAD.fullmatch(line):
+        return above
+    return start
+
+
+def _without_unmarked_quote(text: str) -> str:
+    """Cut at an attribution below which nothing is marked as quoted: the client quotes without marks."""
+    if ":" not in text and "：" not in text:
+        return text
+    last_mark = -1
+    for match in _QUOTE_MARK.finditer(text):
+        last_mark = match.start()
+    for match in _COLON_LINE.finditer(text, last_mark + 1):
+        end = match.end()
+        for start in _line_starts(text, end):
+            line = text[start:end].replace("\n", " ")
+            if _is_attribution(line) and (_ATTRIBUTION.fullmatch(line) or "<" in line):
+                start = _wrapped_start(text, start)
+                return text[:start] if text[:start].strip() else text
+    return text
 
 
 def _without_signature(text: str) -> str:
     """Cut from the last "--" line, unless it is the first line or more than 20 lines follow it."""
-    if "\n--" not in text:
-        return text
-    stripped = text.rstrip()
-    position = len(stripped)
-    for _ in range(_MAX_SIGNATURE_LINES):
-        line_start = stripped.rfind("\n", 0, position) + 1
-        if line_start == 0:
-            return text
-        if stripped[line_start:position].rstrip() == "--":
-            return text[:line_start]
-        position = line_start - 1
-    return text
+    if "\n--" in text:
+        stripped = text.rstrip()
+        position = len(stripped)
+        for _ in range(_MAX_SIGNATURE_LINES):
+            line_start = stripped.rfind("\n", 0, position) + 1
+            if line_start == 0:
+                break
+            if stripped[line_start:position].rstrip() == "--":
+                return text[:line_start]
+            position = line_start - 1
+    return _without_device_lines(text)
+
+
+def _without_device_lines(text: str) -> str:
+    """Cut trailing lines such as "Sent from my telephone"."""
+    end = len(text.rstrip())
+    kept = len(text)
+    while True:
+        line_start = text.rfind("\n", 0, end) + 1
+        if line_start == 0 or end - line_start > 160 or _DEVICE.fullmatch(text, line_start, end) is None:
+            return text[:kept]
+        kept = line_start
+        end = len(text[:line_start].rstrip())
