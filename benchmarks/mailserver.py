@@ -1,45 +1,33 @@
-"""A Dovecot with a mailbox of the wanted size, filled by writing Maildir files (the server's own format, no protocol).
+"""A Dovecot with a mailbox of the wanted size, and the sizes of its folders.
 
-File names carry the sizes (S= and W=) that Dovecot would otherwise work out at its first look, so that no client under
-measurement pays for it.
+The server is the one of the tests. Before anything is measured it looks at every message once (`warm`), so that no
+client under measurement pays for the server's own indexes.
 """
 
-import os
-from collections.abc import Iterable
-from pathlib import Path
+import imaplib
+import re
 
-import imapclient
-from examples.demo.imap_server import ImapServer, give_to_owner, running_dovecot
+from packages.mailkeep.tests.support.dovecot import PASSWORD, Dovecot
 
-__all__ = ["ImapServer", "fill_folder", "running_dovecot", "warm"]
+__all__ = ["PASSWORD", "USER", "Dovecot", "warm"]
 
-FIRST_ARRIVAL = 1_020_000_000  # February 2002, the time of the corpus: one message a minute
-WARM_BATCH = 500  # UIDs in one command, so that its line stays short
+USER = "bench"
+_LIST_ANSWER = re.compile(rb'\([^)]*\) (?:"[^"]*"|NIL) "?(?P<name>[^"]+)"?$')
 
 
-def fill_folder(maildir: Path, name: str, messages: Iterable[bytes], *, first: int = 0) -> int:
-    """Write `messages` as seen mail into folder `name` (INBOX is the Maildir itself); return how many were written."""
-    folder = maildir if name == "INBOX" else maildir / name
-    for part in ("cur", "new", "tmp"):
-        (folder / part).mkdir(parents=True, exist_ok=True)
-    count = 0
-    for count, octets in enumerate(messages, start=1):
-        arrived = FIRST_ARRIVAL + (first + count) * 60
-        path = folder / "cur" / f"{arrived}.M{count}.bench,S={len(octets)},W={len(octets)}:2,S"
-        path.write_bytes(octets)
-        os.utime(path, (arrived, arrived))
-    give_to_owner(folder)
-    return count
-
-
-def warm(server: ImapServer) -> dict[str, int]:
-    """Let Dovecot build its own indexes of every folder; return the message counts."""
+def warm(server: Dovecot) -> dict[str, int]:
+    """Let Dovecot build its own indexes of every folder; return the message counts by folder."""
     counts = {}
-    with imapclient.IMAPClient(server.host, server.port, ssl=False) as client:
-        client.login(server.user_name, server.password)
-        for _flags, _delimiter, name in client.list_folders():
-            counts[name] = int(client.select_folder(name, readonly=True)[b"EXISTS"])
-            uids = client.search()
-            for start in range(0, len(uids), WARM_BATCH):
-                client.fetch(uids[start : start + WARM_BATCH], ["RFC822.SIZE", "INTERNALDATE", "FLAGS"])
+    with imaplib.IMAP4(server.host, server.ports.plain) as client:
+        client.login(USER, PASSWORD)
+        _status, lines = client.list()
+        for line in lines:
+            found = _LIST_ANSWER.search(line) if isinstance(line, bytes) else None
+            if found is None:
+                continue
+            name = found["name"].decode("ascii")
+            _status, answer = client.select(f'"{name}"', readonly=True)
+            counts[name] = int(answer[0] or 0)
+            if counts[name]:
+                client.fetch("1:*", "(UID RFC822.SIZE INTERNALDATE FLAGS)")
     return counts

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from .mailserver import ImapServer
+from .mailserver import PASSWORD, USER, Dovecot
 
 PACKAGES = {"mbsync": "isync", "mu": "maildir-utils", "notmuch": "notmuch"}
 
@@ -54,16 +54,16 @@ def require_rivals() -> None:
         raise RivalMissingError(f"the benchmarks need other mail tools; install: apt-get install {' '.join(missing)}")
 
 
-def prepare(home: Path, server: ImapServer) -> Rivals:
+def prepare(home: Path, server: Dovecot) -> Rivals:
     """Write the configuration of all three tools for the mail of `server`."""
     rivals = Rivals(home)
     rivals.maildir.mkdir(parents=True)
     (home / "mbsyncrc").write_text(
         f"""IMAPAccount bench
 Host {server.host}
-Port {server.port}
-User {server.user_name}
-Pass {server.password}
+Port {server.ports.plain}
+User {USER}
+Pass "{PASSWORD}"
 SSLType None
 AuthMechs LOGIN
 

@@ -29,7 +29,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 BINARY = Path("/usr/sbin/dovecot")
 PASSWORD = "open sesame"
@@ -318,7 +318,7 @@ class OtherClient:
         self._ok(self._imap.select(_quoted(folder)))
 
     @staticmethod
-    def _ok(answer: tuple[str, list]) -> list:
+    def _ok(answer: tuple[str, list[Any]]) -> list[Any]:
         status, data = answer
         if status != "OK":
             raise RuntimeError(f"the server refused: {data!r}")
