@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
+from random import Random
 from uuid import UUID
 
 import psycopg
@@ -87,9 +88,9 @@ def documents(batch: Iterable[SyntheticMail]) -> Iterator[SearchDocument]:
 
 
 def _id_of(item: SyntheticMail) -> UUID:
-    """A version 7 UUID of the message's time; the number keeps it unique."""
+    """A version 7 UUID of the message's time, the same in every run."""
     milliseconds = int(item.received_at.timestamp() * 1000)
-    return UUID(int=milliseconds << 80 | 0x7 << 76 | 0x2 << 62 | item.number)
+    return UUID(int=milliseconds << 80 | 0x7 << 76 | 0x2 << 62 | Random(item.number).getrandbits(62))
 
 
 def _email_row(key: UUID, item: SyntheticMail, message: Message, folder_id: int, now: datetime) -> tuple[object, ...]:
