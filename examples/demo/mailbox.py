@@ -154,8 +154,8 @@ def _invoices(now: datetime) -> Iterator[DemoMessage]:
         mail = _mail(shop, OWNER, f"Rechnung Nr. {at:%Y}-{number:03d}", at=at, key=f"rechnung.{number}")
         total = f"{17 * number + 4},{number % 10}0"
         mail.set_content(
-            f"Sehr geehrte Kundin, sehr geehrter Kunde,\n\nanbei die Rechnung über {total} € für Schrauben,\nDübel und eine "
-            f"Wasserwaage. Zahlbar innerhalb von vierzehn Tagen.\n\n-- \nWerkzeug & Söhne, Lange Straße 5\n"
+            f"Sehr geehrte Kundin, sehr geehrter Kunde,\n\nanbei die Rechnung über {total} € für Schrauben,\n"
+            f"Dübel und\neine Wasserwaage. Zahlbar innerhalb von vierzehn Tagen.\n\n-- \nWerkzeug & Söhne, Lange Straße 5\n"
         )
         mail.add_attachment(PDF, maintype="application", subtype="pdf", filename=f"Rechnung für März {number:03d}.pdf")
         yield _put(mail, "Rechnungen & Belege", at, SEEN, *(("$Paid",) if number > 2 else ()))
