@@ -155,7 +155,8 @@ def _invoices(now: datetime) -> Iterator[DemoMessage]:
         total = f"{17 * number + 4},{number % 10}0"
         mail.set_content(
             f"Sehr geehrte Kundin, sehr geehrter Kunde,\n\nanbei die Rechnung über {total} € für Schrauben,\n"
-            f"Dübel und\neine Wasserwaage. Zahlbar innerhalb von vierzehn Tagen.\n\n-- \nWerkzeug & Söhne, Lange Straße 5\n"
+            "Dübel und eine Wasserwaage. Zahlbar innerhalb von vierzehn Tagen.\n\n"
+            "-- \nWerkzeug & Söhne, Lange Straße 5\n"
         )
         mail.add_attachment(PDF, maintype="application", subtype="pdf", filename=f"Rechnung für März {number:03d}.pdf")
         yield _put(mail, "Rechnungen & Belege", at, SEEN, *(("$Paid",) if number > 2 else ()))
