@@ -4,6 +4,7 @@
 Only this package imports imapclient, and nothing here can change a mailbox.
 """
 
+from mailkeep.imap.dialogue import AskedToComeBack, LiteralAbandoned
 from mailkeep.imap.model import (
     ContentAnswer,
     FolderState,
@@ -19,9 +20,11 @@ from mailkeep.imap.session import ReadOnlySession
 from mailkeep.imap.uidset import UidSet
 
 __all__ = [
+    "AskedToComeBack",
     "ContentAnswer",
     "FolderState",
     "Listing",
+    "LiteralAbandoned",
     "Metadata",
     "MetadataAnswer",
     "ReadOnlySession",

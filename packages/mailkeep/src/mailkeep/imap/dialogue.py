@@ -53,6 +53,10 @@ class LiteralAbandoned(MailServerUnavailable):
         self.size = size
 
 
+class AskedToComeBack(MailServerUnavailable):
+    """The server refused because of load or quota. No message is at fault, and asking again at once would not help."""
+
+
 @dataclass(slots=True)
 class Untagged:
     """One untagged response. `pieces[0][start:]` begins after the response's name."""
@@ -189,14 +193,14 @@ class Dialogue:
 
 
 def require_ok(completion: Completion, what: str) -> None:
-    """Raise for NO and BAD: MailServerUnavailable when the text speaks of a passing trouble, else CommandRefused.
+    """Raise for NO and BAD: AskedToComeBack when the text speaks of a passing trouble, else CommandRefused.
 
     The server's text is judged, never repeated: it may hold a folder's name or an address.
     """
     if completion.is_ok:
         return
     if speaks_of_passing_trouble(completion):
-        raise MailServerUnavailable(f"the mail server asks to come back later ({what})")
+        raise AskedToComeBack(f"the mail server asks to come back later ({what})")
     raise CommandRefused(f"the mail server refused: {what}")
 
 
@@ -212,6 +216,7 @@ def _uid_before_literal(text: bytes) -> int | None:
 
 
 __all__ = [
+    "AskedToComeBack",
     "Command",
     "Completion",
     "Dialogue",

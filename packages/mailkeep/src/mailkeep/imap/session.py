@@ -132,6 +132,10 @@ class ReadOnlySession:
         """
         return await self._run(partial(self._search, low, high, since))
 
+    async def present(self, uids: UidSet) -> UidSet:
+        """Those of `uids` that the folder still holds."""
+        return await self._run(partial(self._present, uids))
+
     async def fetch_metadata(self, uids: UidSet) -> MetadataAnswer:
         """Size, INTERNALDATE and flags. A message that is gone is absent."""
         return await self._run(partial(self._fetch_metadata, uids))
@@ -306,6 +310,16 @@ class ReadOnlySession:
         return self.selected
 
     def _search(self, low: int, high: int | None, since: date | None) -> UidSet:
+        criteria = [b"UID %d:%s" % (low, b"*" if high is None else b"%d" % high)]
+        if since is not None:
+            criteria.append(f"SINCE {since.day}-{_MONTHS[since.month - 1]}-{since.year:04d}".encode("ascii"))
+        return self._hits(criteria).between(low, MAX_UID if high is None else high)
+
+    def _present(self, uids: UidSet) -> UidSet:
+        found = [self._hits([b"UID " + part.wire()]) for part in uids.commands()]
+        return UidSet.of_ranges(pair for hits in found for pair in hits.ranges)
+
+    def _hits(self, criteria: Sequence[bytes]) -> UidSet:
         hits: list[int] = []
         ranges: list[tuple[int, int]] = []
 
@@ -318,12 +332,8 @@ class ReadOnlySession:
         parts = [b"UID SEARCH"]
         if self.offers("ESEARCH"):
             parts.append(b"RETURN (ALL)")
-        parts.append(b"UID %d:%s" % (low, b"*" if high is None else b"%d" % high))
-        if since is not None:
-            parts.append(f"SINCE {since.day}-{_MONTHS[since.month - 1]}-{since.year:04d}".encode("ascii"))
-        require_ok(self._dialogue.run(Command(parts, receive)), "UID SEARCH")
-        found = UidSet.of_ranges([*ranges, *((uid, uid) for uid in hits)])
-        return found.between(low, MAX_UID if high is None else high)
+        require_ok(self._dialogue.run(Command([*parts, *criteria], receive)), "UID SEARCH")
+        return UidSet.of_ranges([*ranges, *((uid, uid) for uid in hits)])
 
     def _fetch(
         self, uids: UidSet, items: bytes, take: Callable[[FetchItem, Untagged], None], limit: int | None = None

@@ -1,0 +1,21 @@
+"""Synchronization: how mail gets from an IMAP server into the store, and is kept in line with that server.
+
+Open `open_resources` once per process, then `run_account` per account. Pure decisions are in
+`plan.py`, `folders.py`, `schedule.py` and `volume.py`; the order of the work is in `run.py` and `folder_run.py`.
+"""
+
+from mailkeep.sync.model import AccountOutcome, FolderOutcome, LimitReached, Outcome, Phase, Progress
+from mailkeep.sync.resources import Resources, open_resources
+from mailkeep.sync.run import run_account
+
+__all__ = [
+    "AccountOutcome",
+    "FolderOutcome",
+    "LimitReached",
+    "Outcome",
+    "Phase",
+    "Progress",
+    "Resources",
+    "open_resources",
+    "run_account",
+]

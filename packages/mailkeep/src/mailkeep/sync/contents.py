@@ -1,0 +1,115 @@
+"""Fetching content so that one bad message costs itself and nothing else.
+
+A server may refuse a whole range for one message (case 26), answer without saying for which message (case 14), or
+break the connection in the middle of it (case 44). Each time the set is halved until the one message stands alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from mailkeep.errors import CommandRefused, IncompleteAnswer, MailServerUnavailable
+from mailkeep.imap import AskedToComeBack, ContentAnswer, LiteralAbandoned, Metadata, ReadOnlySession, UidSet
+from mailkeep.mailbox import QuarantineReason
+from mailkeep.sync.link import Link
+
+ATTEMPTS_WHEN_BROKEN = 2  # of one set, each on a new connection, before the set is halved
+MAX_FAULTS_IN_A_ROW = 20  # without one message between them: then it is the server, not the messages
+
+
+@dataclass(slots=True)
+class Contents:
+    """What became of each UID asked for. A UID in none of these is gone from the server."""
+
+    bodies: dict[int, bytes] = field(default_factory=dict)
+    oversized: dict[int, int] = field(default_factory=dict)
+    faulty: dict[int, QuarantineReason] = field(default_factory=dict)
+
+    def unsettled(self, uids: UidSet) -> UidSet:
+        return UidSet.of(
+            uid for uid in uids if uid not in self.bodies and uid not in self.oversized and uid not in self.faulty
+        )
+
+
+async def fetch_metadata(link: Link, uids: Iterable[int]) -> list[Metadata]:
+    """The metadata of what is still there, by UID. What the server will not describe is unknown, not gone."""
+    asked = UidSet.of(uids)
+    try:
+        answer = await link.call(lambda session: session.fetch_metadata(asked))
+    except AskedToComeBack:
+        raise
+    except MailServerUnavailable:
+        await link.ready()  # unreachable is another matter than breaking on this question
+        return [Metadata(uid, None, None, None) for uid in asked]
+    is_doubtful = answer.refused or answer.unattributed > 0
+    return [
+        answer.messages.get(uid) or Metadata(uid, None, None, None)
+        for uid in asked
+        if uid in answer.messages or is_doubtful
+    ]
+
+
+async def fetch_contents(link: Link, uids: Iterable[int], *, limit: int, headers_only: bool = False) -> Contents:
+    """Whole messages, or their header sections. Raises MailServerUnavailable when the server is at fault."""
+    contents = Contents()
+    pending = [UidSet.of(uids)]
+    faults = 0
+    while pending:
+        asked = pending.pop()
+        if not asked:
+            continue
+        before = len(contents.bodies) + len(contents.oversized)
+        reason = await _ask(link, asked, contents, limit=limit, headers_only=headers_only)
+        if len(contents.bodies) + len(contents.oversized) > before:
+            faults = 0
+        if reason is None:
+            continue
+        left = contents.unsettled(asked)
+        if len(asked) == 1 and left:
+            contents.faulty[next(iter(asked))] = reason
+            faults += 1
+            if faults >= MAX_FAULTS_IN_A_ROW:
+                raise MailServerUnavailable("the mail server refuses one message after another")
+        else:
+            members = list(left)
+            middle = (len(members) + 1) // 2
+            # The lower half is asked first, so that content keeps arriving in the order of UIDs.
+            pending += [UidSet.of(members[middle:]), UidSet.of(members[:middle])]
+    return contents
+
+
+async def _ask(
+    link: Link, asked: UidSet, contents: Contents, *, limit: int, headers_only: bool
+) -> QuarantineReason | None:
+    """Ask once, or again on a new connection; why some of it is unsettled, None when all of it is settled."""
+
+    async def question(session: ReadOnlySession) -> ContentAnswer:
+        if headers_only:
+            return await session.fetch_headers(asked, limit=limit)
+        return await session.fetch_bodies(asked, limit=limit)
+
+    for _ in range(ATTEMPTS_WHEN_BROKEN):
+        await link.ready()
+        try:
+            answer = await link.once(question)
+        except AskedToComeBack:
+            raise
+        except LiteralAbandoned as error:
+            uid = error.uid if error.uid is not None else next(iter(asked)) if len(asked) == 1 else None
+            if uid is None:
+                return QuarantineReason.FETCH_INCOMPLETE
+            contents.oversized[uid] = error.size
+            return QuarantineReason.FETCH_INCOMPLETE if len(asked) > 1 else None
+        except (MailServerUnavailable, IncompleteAnswer):
+            continue
+        except CommandRefused:
+            return QuarantineReason.FETCH_REFUSED
+        contents.bodies.update(answer.bodies)
+        contents.oversized.update(answer.oversized)
+        if answer.refused:
+            return QuarantineReason.FETCH_REFUSED if contents.unsettled(asked) else None
+        if answer.unattributed:
+            return QuarantineReason.FETCH_INCOMPLETE if contents.unsettled(asked) else None
+        return None
+    return QuarantineReason.FETCH_INCOMPLETE

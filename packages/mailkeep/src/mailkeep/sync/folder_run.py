@@ -1,0 +1,175 @@
+"""One folder's turn: open, bring in what arrived, reconcile what is held, fill what waits, record where it stands."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from mailkeep.config import AccountSettings
+from mailkeep.errors import ConcurrencyConflict, MailkeepError, MailServerUnavailable
+from mailkeep.imap import FolderState
+from mailkeep.mailbox import (
+    Checkpoint,
+    Disposition,
+    FolderBinding,
+    advance_checkpoint,
+    quarantined,
+    retire_other_uid_validities,
+)
+from mailkeep.sync.forward import FolderWork, forward_pass
+from mailkeep.sync.link import Link
+from mailkeep.sync.model import FolderOutcome, Outcome
+from mailkeep.sync.plan import completed, fresh_checkpoint, merge_states, plan_folder
+from mailkeep.sync.progress import Meter
+from mailkeep.sync.reconcile import reconcile_flags, reconcile_removals
+from mailkeep.sync.refill import refill
+from mailkeep.sync.resources import Resources
+from mailkeep.sync.volume import RunBudget
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderTurn:
+    """What a folder run starts from. `status` is what STATUS said when the account's run began, if anything."""
+
+    binding: FolderBinding
+    checkpoint: Checkpoint | None
+    status: FolderState | None
+
+
+async def run_folder(
+    resources: Resources, account: AccountSettings, link: Link, turn: FolderTurn, meter: Meter
+) -> FolderOutcome:
+    """One folder run. Failures become the outcome: one folder never takes another with it (SYNC-9, SYNC-11)."""
+    alias = turn.binding.alias
+    try:
+        outcome = await _run(resources, account, link, turn, meter)
+    except ConcurrencyConflict as error:
+        outcome = FolderOutcome(alias, Outcome.DEFERRED_AFTER_CONCURRENCY_CONFLICT, failure_code=error.code)
+    except MailServerUnavailable as error:
+        outcome = FolderOutcome(alias, Outcome.DEFERRED_AFTER_MAIL_SERVER_UNAVAILABLE, failure_code=error.code)
+    except MailkeepError as error:
+        outcome = FolderOutcome(alias, Outcome.UNEXPECTED_FAILURE, failure_code=error.code)
+    except asyncio.CancelledError:
+        raise
+    except Exception as error:  # a defect or the database; the other folders still get their turn
+        log.error(  # noqa: TRY400  -- a traceback can hold mail
+            "folder run failed",
+            extra={"account_id": account.account_id, "folder": alias, "error": type(error).__name__},
+        )
+        outcome = FolderOutcome(alias, Outcome.UNEXPECTED_FAILURE, failure_code=0)
+    meter.folder_done(alias)
+    _log(account.account_id, outcome)
+    return outcome
+
+
+async def _run(
+    resources: Resources, account: AccountSettings, link: Link, turn: FolderTurn, meter: Meter
+) -> FolderOutcome:
+    work = await _open(resources, account, link, turn, meter)
+    await resources.measure_storage()
+    reached_end = await forward_pass(work)
+    flags_changed = await reconcile_flags(work)
+    gone = await reconcile_removals(work)
+    refilled = await refill(work)
+    now = resources.now()
+    asked_flags = work.plan.first_uid > 1  # else nothing was held, and what arrived has newer flags than `state`
+    await work.move_checkpoint(
+        completed(
+            work.checkpoint,
+            work.state,
+            flags_through=work.state.highest_modseq if asked_flags else None,
+            is_at_end=reached_end,
+            now=now,
+        )
+    )
+    if reached_end:
+        gone += await _retire_earlier_identities(work)
+    stopped = resources.stopping.is_set() and not reached_end
+    return FolderOutcome(
+        alias=turn.binding.alias,
+        outcome=Outcome.INTERRUPTED_BY_SHUTDOWN if stopped else Outcome.SYNCHRONIZED,
+        arrivals=work.arrivals,
+        octets_fetched=work.octets_fetched,
+        flags_changed=flags_changed,
+        gone=gone,
+        refilled=refilled,
+        more_remains=not reached_end,
+        limits_reached=frozenset(work.limits_reached),
+    )
+
+
+async def _open(
+    resources: Resources, account: AccountSettings, link: Link, turn: FolderTurn, meter: Meter
+) -> FolderWork:
+    """Examine, plan, and start the checkpoint over where the folder's identity is new."""
+    path = turn.binding.remote_path
+    selected = await link.open_folder(path)
+    status = turn.status
+    if selected.uid_next is None and (status is None or status.uid_next is None):
+        # Some servers tell UIDNEXT only when asked by STATUS (case 8).
+        status = (await link.call(lambda session: session.status_all([path]))).get(path, status)
+    state = merge_states(selected, status)
+    plan = plan_folder(turn.checkpoint, state)
+    checkpoint = turn.checkpoint
+    if checkpoint is None or plan.starts_over:
+        fresh = fresh_checkpoint(state)
+        await advance_checkpoint(resources.db, turn.binding.folder_id, expected=checkpoint, new=fresh)
+        checkpoint = fresh
+    return FolderWork(
+        resources=resources,
+        account=account,
+        link=link,
+        binding=turn.binding,
+        state=state,
+        plan=plan,
+        checkpoint=checkpoint,
+        meter=meter,
+        budget=RunBudget(resources.bounds.max_content_bytes_per_run),
+    )
+
+
+async def _retire_earlier_identities(work: FolderWork) -> int:
+    """After a UIDVALIDITY change and a pass that enumerated everything: what was found nowhere is gone.
+
+    Not while a message waits in quarantine, which may be one of them; and not where an earliest date left older mail
+    out of the enumeration, since narrowing deletes nothing (SYNC-54).
+    """
+    if work.account.earliest_email_received_date is not None:
+        return 0
+    if any(
+        item.uid_validity == work.uid_validity for item in await quarantined(work.resources.db, work.binding.folder_id)
+    ):
+        return 0
+    return await retire_other_uid_validities(
+        work.resources.db,
+        work.binding.folder_id,
+        uid_validity=work.uid_validity,
+        disposition=Disposition(work.account.remotely_deleted_email_disposition.value),
+        observed_at=work.resources.now(),
+    )
+
+
+def _log(account_id: str, outcome: FolderOutcome) -> None:
+    log.info(
+        "folder run",
+        extra={
+            "account_id": account_id,
+            "folder": outcome.alias,
+            "outcome": outcome.outcome.value,
+            "failure_code": outcome.failure_code,
+            "stored": outcome.arrivals.stored,
+            "relinked": outcome.arrivals.relinked,
+            "unreadable": outcome.arrivals.unreadable,
+            "oversized": outcome.arrivals.oversized,
+            "quarantined": len(outcome.arrivals.quarantined),
+            "refilled": outcome.refilled,
+            "flags_changed": outcome.flags_changed,
+            "gone": outcome.gone,
+            "octets_fetched": outcome.octets_fetched,
+            "octets_stored": outcome.arrivals.octets_stored,
+            "limits_reached": sorted(limit.value for limit in outcome.limits_reached),
+        },
+    )

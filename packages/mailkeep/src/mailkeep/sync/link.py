@@ -1,0 +1,141 @@
+"""The way to one account's server: a session that is reopened when it breaks, with the folder examined again.
+
+Reopening resolves the secret anew, examines the folder again and compares its UIDVALIDITY, so recovery can neither use
+a revoked credential nor continue in another folder of the same name (SYNC-29, SYNC-30; case 220).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pydantic import SecretStr
+
+from mailkeep.config import AccountSettings
+from mailkeep.errors import FolderRecreated, MailkeepError, MailServerUnavailable
+from mailkeep.imap import AskedToComeBack, ReadOnlySession, Selected, Timeouts
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Resilience:
+    """How often one request is attempted, and the seconds between attempts, jittered and doubling."""
+
+    attempts: int = 3
+    base_delay: float = 1.0
+    max_delay: float = 15.0
+
+    def delay(self, attempt: int, chance: float) -> float:
+        """The wait after failed attempt number `attempt` (from 1); `chance` is uniform in [0, 1)."""
+        return float(min(self.base_delay * 2 ** (attempt - 1), self.max_delay) * (0.5 + chance / 2))
+
+
+class Link:
+    """One connection at a time. Used by one folder run at a time."""
+
+    def __init__(
+        self,
+        account: AccountSettings,
+        secret: Callable[[], SecretStr],
+        *,
+        resilience: Resilience,
+        timeouts: Timeouts,
+    ) -> None:
+        self._account = account
+        self._secret = secret
+        self._resilience = resilience
+        self._timeouts = timeouts
+        self._session: ReadOnlySession | None = None
+        self._path: str | None = None
+        self._selected: Selected | None = None
+        self._retired_commands = 0
+        self._retired_octets = 0
+        self.failure: MailkeepError | None = None
+
+    @property
+    def commands_sent(self) -> int:
+        return self._retired_commands + (self._session.commands_sent if self._session else 0)
+
+    @property
+    def octets_received(self) -> int:
+        return self._retired_octets + (self._session.octets_received if self._session else 0)
+
+    async def open_folder(self, path: str) -> Selected:
+        """Examine a folder afresh; from now on every session is in it."""
+        self._path, self._selected = path, None
+        if self._session is not None:
+            self._session.selected = None
+        return await self.call(self._where)
+
+    def leave_folder(self) -> None:
+        """What follows needs no folder."""
+        self._path = self._selected = None
+
+    async def call(self, work: Callable[[ReadOnlySession], Awaitable[T]]) -> T:
+        """Do the work, again on a new connection after a transient failure, at most the configured attempts."""
+        for attempt in range(1, self._resilience.attempts + 1):
+            try:
+                return await self.once(work)
+            except AskedToComeBack:
+                raise
+            except MailServerUnavailable:
+                if attempt == self._resilience.attempts or self.failure is not None:
+                    raise
+                await asyncio.sleep(self._resilience.delay(attempt, random.random()))  # noqa: S311  -- jitter
+        raise AssertionError("the last attempt returns or raises")
+
+    async def once(self, work: Callable[[ReadOnlySession], Awaitable[T]]) -> T:
+        """Do the work once, on a session that is ready for it."""
+        session = await self._ready()
+        try:
+            return await work(session)
+        finally:
+            if not session.is_usable:
+                self._drop()
+
+    async def ready(self) -> None:
+        """Make sure that a session is open and in its folder, with the configured attempts."""
+        await self.call(self._where)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._drop()
+
+    def abandon(self) -> None:
+        """Close at once, without LOGOUT."""
+        if self._session is not None:
+            self._session.abandon()
+            self._drop()
+
+    async def _where(self, _: ReadOnlySession) -> Selected:
+        if self._selected is None:
+            raise RuntimeError("no folder is open")
+        return self._selected
+
+    async def _ready(self) -> ReadOnlySession:
+        if self._session is None or not self._session.is_usable:
+            self._drop()
+            self._session = await ReadOnlySession.connect(self._account, self._secret(), timeouts=self._timeouts)
+        session = self._session
+        if self._path is not None and (session.selected is None or session.selected.path != self._path):
+            try:
+                selected = await session.examine(self._path)
+            finally:
+                if not session.is_usable:
+                    self._drop()
+            if self._selected is not None and self._selected.uid_validity != selected.uid_validity:
+                raise FolderRecreated("the folder was recreated on the server while it was being read")
+            self._selected = selected
+        return session
+
+    def _drop(self) -> None:
+        if self._session is not None:
+            self._retired_commands += self._session.commands_sent
+            self._retired_octets += self._session.octets_received
+            self._session.abandon()
+            self._session = None

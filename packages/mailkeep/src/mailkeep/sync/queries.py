@@ -1,0 +1,39 @@
+"""The two questions synchronization asks the database itself; everything else goes through the mail store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import psycopg
+
+from mailkeep.db import Database, load_queries
+from mailkeep.errors import AccountHeldElsewhere, DatabaseUnavailable
+
+_SQL = load_queries("mailkeep.sync")
+
+
+@asynccontextmanager
+async def account_lease(db: Database, account_id: str) -> AsyncIterator[None]:
+    """Be the only process that synchronizes this account, until the end of the block or of the process (case 28).
+
+    Held by a connection of its own, so that it ends with the process however that ends. Raises AccountHeldElsewhere.
+    """
+    try:
+        connection = await psycopg.AsyncConnection.connect(db.dsn, autocommit=True)
+    except psycopg.OperationalError as error:
+        raise DatabaseUnavailable("the database cannot be reached") from error
+    async with connection:
+        cursor = await connection.execute(_SQL["take_account"], {"account_id": account_id})
+        row = await cursor.fetchone()
+        if row is None or not row[0]:
+            raise AccountHeldElsewhere("another mailkeep process is synchronizing this account")
+        yield
+
+
+async def content_size(db: Database) -> int:
+    """Octets on disk of all stored content."""
+    async with db.connection() as connection:
+        cursor = await connection.execute(_SQL["content_size"])
+        row = await cursor.fetchone()
+        return int(row[0]) if row else 0

@@ -1,0 +1,84 @@
+"""What all accounts of one process share: the database, the settings, and the bounds on memory and storage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mailkeep.config import MailSynchronizationSettings, Settings
+from mailkeep.db import Database
+from mailkeep.imap import Timeouts
+from mailkeep.sync.link import Resilience
+from mailkeep.sync.preparer import Preparer
+from mailkeep.sync.queries import content_size
+from mailkeep.sync.volume import InFlight, StorageCeiling
+from mailkeep_message import Limits
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """One per process; made by `open_resources`. `stopping` set means: begin nothing new."""
+
+    db: Database
+    settings: Settings
+    home: Path
+    preparer: Preparer
+    in_flight: InFlight
+    ceiling: StorageCeiling
+    stopping: asyncio.Event
+    resilience: Resilience
+    timeouts: Timeouts
+    now: Callable[[], datetime]
+
+    @property
+    def bounds(self) -> MailSynchronizationSettings:
+        return self.settings.mail_synchronization
+
+    async def measure_storage(self) -> None:
+        """Bring the storage level up to date; nothing without a ceiling (SYNC-65)."""
+        if self.ceiling.is_limited:
+            begun = self.ceiling.measurement_begins()
+            self.ceiling.measured(begun, await content_size(self.db))
+
+
+@asynccontextmanager
+async def open_resources(
+    db: Database,
+    settings: Settings,
+    home: Path,
+    *,
+    resilience: Resilience = Resilience(),  # noqa: B008  -- frozen
+    timeouts: Timeouts = Timeouts(),  # noqa: B008  -- frozen
+    now: Callable[[], datetime] = utc_now,
+) -> AsyncIterator[Resources]:
+    """Resources on an open database, until the end of the block."""
+    bounds = settings.mail_synchronization
+    async with Preparer(_reading_limits(bounds)) as preparer:
+        yield Resources(
+            db=db,
+            settings=settings,
+            home=home,
+            preparer=preparer,
+            in_flight=InFlight(bounds.max_in_flight_raw_mime_bytes),
+            ceiling=StorageCeiling(bounds.max_stored_content_bytes),
+            stopping=asyncio.Event(),
+            resilience=resilience,
+            timeouts=timeouts,
+            now=now,
+        )
+
+
+def _reading_limits(bounds: MailSynchronizationSettings) -> Limits:
+    return Limits(
+        max_part_count=bounds.max_mime_part_count,
+        max_nesting_depth=bounds.max_mime_nesting_depth,
+        max_text_characters=bounds.max_extracted_text_characters,
+    )
