@@ -1,0 +1,37 @@
+"""`make bench`: measure against real tools in the same run; one JSON object a line. NAME picks one group of figures.
+
+Groups, the quick ones first: see GROUPS. Ratios are what we quote; machines are noisy.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+
+from . import first_sync, many_folders, rivals
+from .corpus import CorpusUnavailableError
+from .figure import Figure
+
+GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
+    "first_sync": first_sync.measure,
+    "many_folders": many_folders.measure,
+}
+
+
+def main() -> int:
+    """Measure what was asked for; return the exit code."""
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("name", nargs="?", choices=[*GROUPS], help="one group of figures; all when left out")
+    chosen = parser.parse_args().name
+    try:
+        rivals.require_rivals()
+        for name in [chosen] if chosen else GROUPS:
+            for figure in GROUPS[name]():
+                print(figure.line(), flush=True)
+    except (rivals.RivalMissingError, CorpusUnavailableError) as missing:
+        print(missing, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
