@@ -17,7 +17,7 @@ from .model import (
     PartInfo,
     TextSource,
 )
-from .read import attachment_payload, read, read_headers
+from .reader import attachment_payload, read, read_headers
 from .sanitize import sanitize_html
 
 __all__ = [

@@ -23,7 +23,8 @@ _SIMPLE: Final = re.compile(
     rf"""(?:"([^"\\]*+)"[ \t]*+|([^"(),:;<>@\\]*+))<({_ATOM}++@{_ATOM}++)>[ \t]*+\Z|({_ATOM}++@{_ATOM}++)[ \t]*+\Z"""
 )
 _TOKEN: Final = re.compile(
-    r"""(?P<quoted>"(?:[^"\\]|\\.)*+")
+    r"""(?P<word>=\?[^?\s]{1,80}\?[bBqQ]\?[^?\s]*+\?=)
+    |(?P<quoted>"(?:[^"\\]|\\.)*+")
     |(?P<angle><(?:[^<>"]|"(?:[^"\\]|\\.)*+")*+>)
     |(?P<comment>\((?:[^()\\]|\\.)*+\))
     |(?P<nested>\()
@@ -138,7 +139,7 @@ class _Parser:
         while position < end and len(self.found) < self._maximum:
             match = _TOKEN.match(text, position)
             assert match is not None  # the last alternative takes any character
-            kind, token, position = match.lastgroup, match[0], match.end()
+            kind, written, position = match.lastgroup, match[0], match.end()
             if kind == "nested":
                 close = _closing(text, position)
                 if close < 0:
@@ -147,28 +148,28 @@ class _Parser:
                     self._comment = text[position : close - 1]
                     position = close
             elif kind == "mark":
-                self._mark(token, opens_group=token == ":" and position <= last_semicolon)
+                self._mark(written, opens_group=written == ":" and position <= last_semicolon)
             else:
-                self._take(kind, token)
+                self._take(kind, written)
         if not was_cut:
             self._emit()
 
-    def _take(self, kind: str | None, token: str) -> None:
+    def _take(self, kind: str | None, written: str) -> None:
         if kind == "quoted":
-            inner = token[1:-1]
+            inner = written[1:-1]
             self._name.append(_QUOTED_PAIR.sub(r"\1", inner) if "\\" in inner else inner)
-            self._raw.append(token)
+            self._raw.append(written)
         elif kind == "angle":
             self._ambiguous = self._ambiguous or self._angle is not None
-            self._angle = token[1:-1]
+            self._angle = written[1:-1]
         elif kind == "comment":
-            self._comment = _QUOTED_PAIR.sub(r"\1", token[1:-1])
+            self._comment = _QUOTED_PAIR.sub(r"\1", written[1:-1])
         elif kind == "stray":
             # A quote that never closes is decoration; a bracket that never opened makes two readings possible.
-            self._ambiguous = self._ambiguous or token in "()<>"
+            self._ambiguous = self._ambiguous or written in "()<>"
         else:
-            self._name.append(" " if kind == "blank" else token)
-            self._raw.append(token)
+            self._name.append(" " if kind == "blank" else written)
+            self._raw.append(written)
 
     def _mark(self, mark: str, *, opens_group: bool) -> None:
         if mark == ":":

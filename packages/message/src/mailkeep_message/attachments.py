@@ -26,7 +26,8 @@ _CRYPTOGRAPHIC: Final = frozenset(
 _ENVELOPED: Final = ("enveloped-data", "authenveloped-data")
 _TNEF_TYPES: Final = frozenset(("application/ms-tnef", "application/vnd.ms-tnef", "application/x-tnef"))
 _UNSAFE_IN_NAMES: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "[\x00-\x1f\x7f-\x9f\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f"
     "\ud800-\udfff\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f]+"
 )

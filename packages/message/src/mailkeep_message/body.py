@@ -16,10 +16,12 @@ from .trim import trim
 
 _HTML_FACTOR = 4
 _SHORT_STUB = 600
+# What a plain part says that only points to the HTML one (SYNC "Beyond" 6).
 _STUB: Final = re.compile(
-    r"view[^\n]{0,60}\b(?:browser|online|web ?page)|(?:does not|doesn't|cannot|can't|not)[^\n]{0,30}\b(?:support|display|read|view)"
-    r"[^\n]{0,20}\bhtml|html[ -](?:version|format|capable|enabled|e-?mail|mail|message|viewer|compatible)|(?:read|see) (?:it|this)[^\n]{0,40}\bonline"
-    r"|im browser|html-(?:mail|format|version|fähig|ansicht)|navigateur|au format html|navegador|nel browser|no navegador"
+    r"view[^\n]{0,60}\b(?:browser|online|web ?page)|(?:read|see) (?:it|this)[^\n]{0,40}\bonline"
+    r"|(?:does not|doesn't|cannot|can't|not)[^\n]{0,30}\b(?:support|display|read|view)[^\n]{0,20}\bhtml"
+    r"|html[ -](?:version|format|capable|enabled|e-?mail|mail|message|viewer|compatible|part)|\bin html\b"
+    r"|im browser|html-(?:mail|format|version|fähig|ansicht)|navigateur|au format html|navegador|nel browser"
     r"|in (?:je|uw) browser|в браузере|浏览器|ブラウザ|text[- ]only|multi-?part message in mime",
     re.IGNORECASE,
 )

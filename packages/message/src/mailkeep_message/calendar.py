@@ -19,9 +19,9 @@ MAX_CALENDAR_CHARACTERS = 500_000
 MAX_INVITATIONS = 50
 _MAX_VALUE = 2000
 _FOLD: Final = re.compile(r"\n[ \t]")
+_VALUE: Final = r"""(?:"[^"\n]*+"|[^":;,\n]*+)"""
 _LINE: Final = re.compile(
-    r"""^([A-Za-z0-9-]{1,60})((?:;[A-Za-z0-9-]{1,60}=(?:"[^"\n]*+"|[^":;,\n]*+)(?:,(?:"[^"\n]*+"|[^":;,\n]*+))*+)*+):([^\n]*+)$""",
-    re.MULTILINE,
+    rf"^([A-Za-z0-9-]{{1,60}})((?:;[A-Za-z0-9-]{{1,60}}={_VALUE}(?:,{_VALUE})*+)*+):([^\n]*+)$", re.MULTILINE
 )
 _TZID: Final = re.compile(r';TZID="?([^";:\n]{1,200})', re.IGNORECASE)
 _MOMENT: Final = re.compile(r"(\d{4})(\d{2})(\d{2})(?:T(\d{2})(\d{2})(\d{2})?(Z)?)?")

@@ -44,29 +44,58 @@ _ZONES: Final = {
 }
 _TIME: Final = r"(\d{1,2})[:.](\d{1,2})(?:[:.](\d{1,2}))?(?:[.,]\d+)?\s*([AaPp]\.?[Mm]\.?)?"
 _ZONE: Final = r"((?:GMT|UTC?)?\s*[+-]\s*\d{1,2}:?\d{0,2}|[A-Za-z][A-Za-z0-9]*)?"
+_WEEKDAY: Final = r"(?:[A-Za-z]+\.?\s*,?\s+)?"
 _RFC5322: Final = re.compile(
-    rf"(?:[^\W\d_]+\.?\s*,?\s*)?(\d{{1,2}})[\s-]*,?\s*([A-Za-z]{{3}})[a-z]*\.?,?[\s-]*(\d{{2,4}})(?:[\s,T]+{_TIME})?[\s,]*{_ZONE}"
+    r"(?:[^\W\d_]+\.?\s*,?\s*)?(\d{1,2})[\s-]*,?\s*([A-Za-z]{3})[a-z]*\.?,?[\s-]*(\d{2,4})"
+    rf"(?:[\s,T]+{_TIME})?[\s,]*{_ZONE}"
 )
 _ASCTIME: Final = re.compile(
-    rf"(?:[A-Za-z]+\.?\s*,?\s+)?([A-Za-z]{{3}})[a-z]*\.?\s+(\d{{1,2}})\s*,?\s+(?:{_TIME}\s*{_ZONE}\s*,?\s*(\d{{4}})|(\d{{4}})(?:\s+{_TIME})?)\s*{_ZONE}"
+    rf"{_WEEKDAY}([A-Za-z]{{3}})[a-z]*\.?\s+(\d{{1,2}})\s*,?\s+"
+    rf"(?:{_TIME}\s*{_ZONE}\s*,?\s*(\d{{4}})|(\d{{4}})(?:\s+{_TIME})?)\s*{_ZONE}"
 )
-_ISO: Final = re.compile(
-    rf"(?:[A-Za-z]+\.?\s*,?\s+)?(\d{{4}})[-/](\d{{1,2}})[-/](\d{{1,2}})(?:[\sT]+{_TIME})?\s*{_ZONE}"
+_ISO: Final = re.compile(rf"{_WEEKDAY}(\d{{4}})[-/](\d{{1,2}})[-/](\d{{1,2}})(?:[\sT]+{_TIME})?\s*{_ZONE}")
+# The form nearly all mail has, straight from octets: three times as fast as the lenient pattern.
+_STRICT: Final = re.compile(
+    rb"\s*(?:[A-Z][a-z]{2}, *)?(\d{1,2}) ([A-Z][a-z]{2}) (\d{4}) (\d\d):([0-5]\d):([0-5]\d) ([+-])(0\d|1[0-5])([0-5]\d)"
+    rb"(?: \([A-Za-z ]{0,40}\))?\s*\Z"
 )
+_MONTH_NUMBERS: Final = {name.capitalize().encode(): number for name, number in _MONTHS.items()}
 _OFFSET: Final = re.compile(r"([+-])\s*(\d{1,2}:?\d{0,2})$")
 
 
 def parse_date(value: bytes | str) -> datetime | None:
     """Return the moment as an aware UTC datetime, `None` when it cannot be known."""
-    text = raw_text(value, maximum=_MAX_FIELD) if isinstance(value, bytes) else value
+    if isinstance(value, bytes):
+        strict = _STRICT.match(value)
+        if strict is not None:
+            moment = _strict_moment(strict)
+            if moment is not None:
+                return moment
+        text = raw_text(value, maximum=_MAX_FIELD)
+    else:
+        text = value
     if "(" in text:
         text = without_comments(text)
         text = text.partition("(")[0].rstrip()
+    text = " ".join(text.split())  # runs of blanks would make the patterns look twice
     if match := _RFC5322.match(text):
         day, month, year, hour, minute, second, half, zone = match.groups()
         number = _MONTHS.get(month.lower())
         return _moment(_year(year), number, int(day), _clock(hour, minute, second, half), zone) if number else None
     return _other_forms(text)
+
+
+def _strict_moment(match: re.Match[bytes]) -> datetime | None:
+    day, month, year, hour, minute, second, sign, east_hours, east_minutes = match.groups()
+    number = _MONTH_NUMBERS.get(month)
+    if number is None or year < b"1900":
+        return None
+    offset = int(east_hours) * 60 + int(east_minutes)
+    try:
+        local = datetime(int(year), number, int(day), int(hour), int(minute), int(second), tzinfo=UTC)
+        return local - timedelta(minutes=offset if sign == b"+" else -offset) if offset else local
+    except (ValueError, OverflowError):
+        return None
 
 
 def received_date(value: bytes) -> datetime | None:

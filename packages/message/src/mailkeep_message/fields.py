@@ -76,7 +76,8 @@ class Fields:
 
     def as_model(self) -> tuple[HeaderField, ...]:
         """Return the fields as the contract shows them."""
-        return tuple([HeaderField(_NAMES[name][0], value.strip()) for name, value in self.pairs])
+        new = tuple.__new__  # half the price of the generated constructor, thirty times a message
+        return tuple([new(HeaderField, (_NAMES[name][0], value.strip())) for name, value in self.pairs])
 
 
 _NO_DEFECTS: Final[frozenset[str]] = frozenset()

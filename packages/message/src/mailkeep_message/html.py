@@ -17,20 +17,22 @@ _MAX_QUOTE_DEPTH = 50
 _SOURCE_FACTOR = 20  # markup and text, seen in newsletters, seldom exceed this ratio
 _ATTRIBUTES: Final = r"""(?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+>"""
 _HIDDEN: Final = re.compile(r"<(!--|script\b|style\b|title\b|template\b|!\[|\?)", re.IGNORECASE)
-_SPACE: Final = re.compile(r"[ \t\r\n\f]++")
-_BREAK: Final = re.compile(
-    r"<(?:/?(?:address|article|aside|blockquote|body|caption|center|dd|details|dialog|dir|div|dl|dt|fieldset|figcaption"
-    r"|figure|footer|form|h[1-6]|head|header|hr|html|legend|li|main|menu|nav|ol|option|p|pre|section|select|summary"
-    r"|table|tbody|td|tfoot|th|thead|tr|ul)|/?br)(?=[\s/>])(?:" + _ATTRIBUTES + r"|[^<>]*+>?)",
-    re.IGNORECASE,
-)
-_TAG: Final = re.compile(r"<[a-zA-Z/!?](?:" + _ATTRIBUTES + r"|[^<>]*+>?)")
+_BLOCKS: Final = (
+    "address article aside blockquote body br caption center dd details dialog dir div dl dt fieldset figcaption figure"
+    " footer form h1 h2 h3 h4 h5 h6 head header hr html legend li main menu nav ol option p pre section select summary"
+    " table tbody td tfoot th thead tr ul"
+).split()  # noqa: SIM905 - a table of words
+_BREAKS: Final = {
+    slash + spelled: "\n"
+    for name in _BLOCKS
+    for spelled in (name, name.upper(), name.capitalize())
+    for slash in ("", "/")
+}
+_TAG: Final = re.compile(r"<(/?[a-zA-Z][a-zA-Z0-9:-]*+|[/!?])(?:" + _ATTRIBUTES + r"|[^<>]*+>?)")
 _QUOTE: Final = re.compile(r"<blockquote\b[^<>]*?(?:\bcite\b|quote[\"' _]|border-left)[^<>]*+>", re.IGNORECASE)
 _PLAIN_QUOTE: Final = re.compile(r"<blockquote\b[^<>]*+>", re.IGNORECASE)
 _CLOSE_QUOTE: Final = re.compile(r"</blockquote\b[^<>]*+>", re.IGNORECASE)
 _HUGE_REFERENCE: Final = re.compile(r"&#(?:[0-9]{8,}+|[xX][0-9a-fA-F]{7,}+);?")
-_SPACES: Final = re.compile(r"[ \u00a0\u2007\u202f]{2,}+|[\u00a0\u2007\u202f]")
-_AROUND_BREAK: Final = re.compile(r" ?\n ?")
 _BLANK_RUN: Final = re.compile(r"\n{3,}+")
 _INVISIBLE: Final = re.compile("[\u00ad\u200b\u200c\u2060\ufeff\u034f]+")
 _CID: Final = re.compile(r"cid:([^\"'\s<>)]{1,1000})", re.IGNORECASE)
@@ -41,19 +43,21 @@ def html_to_text(source: str, *, maximum: int) -> str:
     """Return the readable text of `source`, reading at most `20 * maximum` characters of it."""
     if len(source) > maximum * _SOURCE_FACTOR:
         source = source[: maximum * _SOURCE_FACTOR]
-    text = _without_hidden(source)
-    text = _SPACE.sub(" ", text)
+    text = " ".join(_without_hidden(source).split())
     has_quotes = _QUOTE.search(text) is not None
     if has_quotes:
         text = _CLOSE_QUOTE.sub("\n\x02\n", _PLAIN_QUOTE.sub("\n\x03\n", _QUOTE.sub("\n\x01\n", text)))
-    text = _BREAK.sub("\n", text)
-    text = _TAG.sub("", text)
+    pieces = _TAG.split(text)  # text, tag name, text, ...
+    get = _BREAKS.get
+    pieces[1::2] = [get(name, "") for name in pieces[1::2]]
+    text = "".join(pieces)
     if "&" in text:
         text = _unescaped(text)
-    text = _INVISIBLE.sub("", _marked_quotes(text) if has_quotes else clean_body(text))
-    text = _SPACES.sub(" ", text)
-    text = _AROUND_BREAK.sub("\n", text)
-    return _BLANK_RUN.sub("\n\n", text).strip()
+    text = _marked_quotes(text) if has_quotes else clean_body(text)
+    if not text.isascii():
+        text = _INVISIBLE.sub("", text)
+    text = "\n".join([" ".join(line.split()) for line in text.split("\n")])
+    return _BLANK_RUN.sub("\n\n", text).strip() if "\n\n\n" in text else text.strip()
 
 
 def _marked_quotes(text: str) -> str:

@@ -1,7 +1,8 @@
 """Message identifiers: Message-ID, In-Reply-To, References (SYNC-97).
 
 An identifier loses its surrounding brackets and white space only. Over-long ones are dropped, never cut: a prefix is
-somebody else's identifier (SYNC-96). Identifiers hidden in encoded words are decoded, so threads still match (case 142).
+somebody else's identifier (SYNC-96). Identifiers hidden in encoded words are decoded, so that threads still match
+(case 142).
 """
 
 from __future__ import annotations

@@ -18,6 +18,8 @@ _CONTROL_OCTETS: Final = bytes((*range(9), *range(11, 32), 127))
 
 def clean_body(text: str) -> str:
     """Return `text` with CR, CRLF and CRCRLF as LF and without control characters (LF, TAB stay) or surrogates."""
+    if text.isascii():
+        return clean_ascii_body(text.encode("ascii"))
     if "\r" in text:
         text = _LINE_END.sub("\n", text.replace("\r\n", "\n"))
     return _BODY_REFUSED.sub("", text)
