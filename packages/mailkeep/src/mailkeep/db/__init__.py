@@ -4,6 +4,7 @@
 `upgrade` and `status` serve the operator's commands; `uuid7` mints keys; `load_queries` reads a capability's SQL.
 """
 
+from mailkeep.db.console import SqlResult, psql_environment, read_only
 from mailkeep.db.database import Connection, Database, is_lost_race, is_server_trouble, status, upgrade
 from mailkeep.db.ids import uuid7, uuid7s
 from mailkeep.db.queries import load_queries
@@ -13,9 +14,12 @@ __all__ = [
     "Connection",
     "Database",
     "SchemaStatus",
+    "SqlResult",
     "is_lost_race",
     "is_server_trouble",
     "load_queries",
+    "psql_environment",
+    "read_only",
     "status",
     "upgrade",
     "uuid7",

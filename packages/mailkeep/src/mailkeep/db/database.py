@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
@@ -21,6 +22,19 @@ POOL_WAIT_SECONDS: Final = 30.0
 POOL_MIN_SIZE: Final = 1
 POOL_MAX_SIZE: Final = 8
 IDLE_IN_TRANSACTION_SECONDS: Final = 120
+REDO_WAIT_SECONDS: Final = 0.05
+REDO_MAX_WAIT_SECONDS: Final = 1.0
+
+RACED_KEYS: Final = frozenset(
+    {
+        "pk_mailbox_accounts",
+        "ix_mail_folders_account_alias_generation",
+        "pk_synchronization_checkpoints",
+        "pk_email_thread_identifiers",
+    }
+)
+
+Result = TypeVar("Result")
 
 Connection = psycopg.AsyncConnection
 """What the capabilities' queries run on; a transaction is open from the first statement on."""
@@ -80,6 +94,24 @@ class Database:
             if is_server_trouble(error):
                 raise DatabaseUnavailable(f"the database failed ({error.sqlstate or type(error).__name__})") from error
             raise
+
+    async def redo(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
+        """Do `work` in one transaction; redo it whole in a fresh one when it lost a race (SYNC-39).
+
+        Waits 50 ms doubling to 1 s, jittered in the upper half. Raises ConcurrencyConflict when the last of
+        `persistence.maximum_concurrency_commit_attempts` lost too.
+        """
+        attempts = self._persistence.maximum_concurrency_commit_attempts
+        for attempt in range(1, attempts + 1):
+            try:
+                async with self.connection() as connection:
+                    return await work(connection)
+            except ConcurrencyConflict:
+                if attempt == attempts:
+                    raise
+            wait = min(REDO_WAIT_SECONDS * 2 ** (attempt - 1), REDO_MAX_WAIT_SECONDS)
+            await asyncio.sleep(random.uniform(wait / 2, wait))  # noqa: S311 -- jitter, not a secret
+        raise AssertionError("there is at least one attempt")
 
     async def __aenter__(self) -> Self:
         try:
@@ -189,8 +221,14 @@ async def _server(settings: Settings, home: Path) -> AsyncIterator[str]:
 
 
 def is_lost_race(error: psycopg.Error) -> bool:
-    """A deadlock or a serialization failure: the same work may succeed when it is redone (DATA-13)."""
-    return error.sqlstate in ("40001", "40P01")
+    """Whether the same work may succeed when it is redone from a fresh read (DATA-11, DATA-13).
+
+    A deadlock, a serialization failure, a referenced row that was erased meanwhile, or somebody else's row under a key
+    that two processes may mint at the same time. Any other unique violation is a failure (DATA-12).
+    """
+    if error.sqlstate == "23505":
+        return error.diag.constraint_name in RACED_KEYS
+    return error.sqlstate in ("40001", "40P01", "23503")
 
 
 def is_server_trouble(error: psycopg.Error) -> bool:

@@ -5,6 +5,9 @@ keeps a transaction open across network I/O. What arrives goes through `prepare`
 in one as `store_batch`.
 """
 
+from mailkeep.mailbox.arrival import store_batch, store_prepared
+from mailkeep.mailbox.checkpoints import advance_checkpoint, load_checkpoint
+from mailkeep.mailbox.folders import bind_folder, folder_bindings
 from mailkeep.mailbox.model import (
     AccountId,
     Arrival,
@@ -23,6 +26,18 @@ from mailkeep.mailbox.model import (
     Uid,
     UidValidity,
 )
+from mailkeep.mailbox.prepare import PreparedBatch, PreparedMessage, prepare
+from mailkeep.mailbox.quarantine import quarantine, quarantined, release_quarantine
+from mailkeep.mailbox.reconcile import (
+    apply_flags,
+    apply_removals,
+    awaiting_content,
+    filter_unknown,
+    local_flags,
+    local_uids,
+    retire_other_uid_validities,
+)
+from mailkeep.mailbox.status import folder_status
 
 __all__ = [
     "AccountId",
@@ -36,9 +51,29 @@ __all__ = [
     "FolderId",
     "FolderStatus",
     "ModSeq",
+    "PreparedBatch",
+    "PreparedMessage",
     "QuarantineReason",
     "QuarantinedMessage",
     "SpecialUse",
     "Uid",
     "UidValidity",
+    "advance_checkpoint",
+    "apply_flags",
+    "apply_removals",
+    "awaiting_content",
+    "bind_folder",
+    "filter_unknown",
+    "folder_bindings",
+    "folder_status",
+    "load_checkpoint",
+    "local_flags",
+    "local_uids",
+    "prepare",
+    "quarantine",
+    "quarantined",
+    "release_quarantine",
+    "retire_other_uid_validities",
+    "store_batch",
+    "store_prepared",
 ]

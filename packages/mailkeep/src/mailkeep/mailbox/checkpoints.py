@@ -1,0 +1,41 @@
+"""Checkpoints: how far a folder is synchronized, advanced by compare-and-set (SYNC-51, SYNC-56, SYNC-57)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Final
+
+from mailkeep.db import Database, load_queries
+from mailkeep.errors import ConcurrencyConflict
+from mailkeep.mailbox.model import Checkpoint, FolderId
+
+_SQL: Final = load_queries("mailkeep.mailbox")
+
+
+async def load_checkpoint(db: Database, folder_id: FolderId) -> Checkpoint | None:
+    """The folder's checkpoint; None before the first. One of another UIDVALIDITY than the session's is no progress."""
+    async with db.connection() as connection:
+        row = await (await connection.execute(_SQL["checkpoint"], {"folder_id": folder_id})).fetchone()
+    return None if row is None else Checkpoint(*row)
+
+
+async def advance_checkpoint(
+    db: Database, folder_id: FolderId, *, expected: Checkpoint | None, new: Checkpoint
+) -> None:
+    """Replace `expected` by `new` in a transaction of its own, tried once.
+
+    Compared are UIDVALIDITY and last UID. `synchronized_at`, `remote_observed_at` and, within one UIDVALIDITY,
+    `reconciled_through_modseq` keep the later value. Raises ConcurrencyConflict when another run was faster or the row
+    is gone, ValueError when `new` would go back within one UIDVALIDITY.
+    """
+    is_same_epoch = expected is not None and expected.uid_validity == new.uid_validity
+    if expected is not None and is_same_epoch and (expected.last_seen_uid or 0) > (new.last_seen_uid or 0):
+        raise ValueError("a checkpoint never moves back within one UIDVALIDITY")
+    values = {"folder_id": folder_id, **asdict(new)}
+    if expected is not None:
+        values["expected_uid_validity"] = expected.uid_validity
+        values["expected_last_seen_uid"] = expected.last_seen_uid
+    async with db.connection() as connection:
+        cursor = await connection.execute(_SQL["add_checkpoint" if expected is None else "advance_checkpoint"], values)
+        if await cursor.fetchone() is None:
+            raise ConcurrencyConflict("another run advanced this folder's checkpoint first")

@@ -1,0 +1,309 @@
+-- name: add_account
+-- An account gets its row with its first folder.
+INSERT INTO mailbox_accounts (id) VALUES (%(account_id)s) ON CONFLICT DO NOTHING;
+
+-- name: newest_binding
+-- Where an alias points now.
+SELECT id, mailbox_account_id, alias, resolution_generation, remote_path, hierarchy_delimiter, special_use
+FROM mail_folders
+WHERE mailbox_account_id = %(account_id)s AND alias = %(alias)s
+ORDER BY resolution_generation DESC
+LIMIT 1;
+
+-- name: add_binding
+-- Point an alias at a remote path, as its next generation.
+INSERT INTO mail_folders
+    (mailbox_account_id, alias, resolution_generation, remote_path, hierarchy_delimiter, special_use)
+VALUES (%(account_id)s, %(alias)s, %(generation)s, %(remote_path)s, %(hierarchy_delimiter)s, %(special_use)s)
+RETURNING id, mailbox_account_id, alias, resolution_generation, remote_path, hierarchy_delimiter, special_use;
+
+-- name: set_special_use
+-- The role that the server advertises for a folder may change while its path stays.
+UPDATE mail_folders SET special_use = %(special_use)s WHERE id = %(folder_id)s;
+
+-- name: bindings
+-- The newest binding of every alias of an account.
+SELECT DISTINCT ON (alias)
+    id, mailbox_account_id, alias, resolution_generation, remote_path, hierarchy_delimiter, special_use
+FROM mail_folders
+WHERE mailbox_account_id = %(account_id)s
+ORDER BY alias, resolution_generation DESC;
+
+-- name: checkpoint
+-- How far a folder is synchronized.
+SELECT uid_validity, last_seen_uid, synchronized_at, reconciled_through_modseq,
+    remote_message_count, remote_uid_next, remote_observed_at
+FROM synchronization_checkpoints
+WHERE mail_folder_id = %(folder_id)s;
+
+-- name: add_checkpoint
+-- The first checkpoint of a folder; nothing is returned when another run was first.
+INSERT INTO synchronization_checkpoints
+    (mail_folder_id, uid_validity, last_seen_uid, synchronized_at, reconciled_through_modseq,
+     remote_message_count, remote_uid_next, remote_observed_at)
+VALUES (%(folder_id)s, %(uid_validity)s, %(last_seen_uid)s, %(synchronized_at)s, %(reconciled_through_modseq)s,
+    %(remote_message_count)s, %(remote_uid_next)s, %(remote_observed_at)s)
+ON CONFLICT DO NOTHING
+RETURNING mail_folder_id;
+
+-- name: advance_checkpoint
+-- Compare and set on UIDVALIDITY and last UID (SYNC-57); the instants and the sequence only rise within one UIDVALIDITY.
+UPDATE synchronization_checkpoints SET
+    uid_validity = %(uid_validity)s,
+    last_seen_uid = %(last_seen_uid)s,
+    synchronized_at = greatest(synchronized_at, %(synchronized_at)s),
+    reconciled_through_modseq = CASE
+        WHEN uid_validity = %(uid_validity)s
+        THEN greatest(reconciled_through_modseq, %(reconciled_through_modseq)s)
+        ELSE %(reconciled_through_modseq)s END,
+    remote_message_count = %(remote_message_count)s,
+    remote_uid_next = %(remote_uid_next)s,
+    remote_observed_at = greatest(remote_observed_at, %(remote_observed_at)s)
+WHERE mail_folder_id = %(folder_id)s
+  AND uid_validity = %(expected_uid_validity)s
+  AND last_seen_uid IS NOT DISTINCT FROM %(expected_last_seen_uid)s
+RETURNING mail_folder_id;
+
+-- name: stored_occurrences
+-- Which messages of a batch are here already, with what is needed to tell whether anything is missing.
+SELECT e.uid, e.id, e.email_thread_id, e.content_availability, c.sha256_hash, r.stored_email_id IS NOT NULL
+FROM stored_emails e
+LEFT JOIN email_message_contents c ON c.stored_email_id = e.id
+LEFT JOIN email_content_repair_requests r ON r.stored_email_id = e.id
+WHERE e.mail_folder_id = %(folder_id)s AND e.uid_validity = %(uid_validity)s AND e.uid = ANY(%(uids)s);
+
+-- name: has_other_uid_validity
+-- Whether the folder still holds mail of another UIDVALIDITY; two ranges, so that the index answers.
+SELECT EXISTS (SELECT FROM stored_emails WHERE mail_folder_id = %(folder_id)s AND uid_validity < %(uid_validity)s)
+    OR EXISTS (SELECT FROM stored_emails WHERE mail_folder_id = %(folder_id)s AND uid_validity > %(uid_validity)s);
+
+-- name: earlier_occurrences
+-- Mail of the same folder under another UIDVALIDITY whose octets are those of the batch; living mail first.
+SELECT e.id, c.sha256_hash
+FROM stored_emails e
+JOIN email_message_contents c ON c.stored_email_id = e.id
+WHERE e.mail_folder_id = %(folder_id)s AND e.uid_validity <> %(uid_validity)s
+  AND c.mime_byte_length = ANY(%(lengths)s) AND c.sha256_hash = ANY(%(digests)s)
+ORDER BY e.remote_expunge_observed_at IS NOT NULL, e.uid_validity DESC, e.uid;
+
+-- name: relink
+-- Rows of an older UIDVALIDITY take their new identity; ids, octets and everything derived stay.
+UPDATE stored_emails e SET
+    uid_validity = %(uid_validity)s,
+    uid = o.uid,
+    size_octets = o.size_octets,
+    remote_flags_observed_at = CASE WHEN o.is_observed THEN %(now)s::timestamptz END,
+    is_remotely_seen = o.seen,
+    is_remotely_answered = o.answered,
+    is_remotely_flagged = o.flagged,
+    is_remotely_draft = o.draft,
+    is_remotely_deleted = o.deleted,
+    remote_keywords = coalesce(string_to_array(nullif(o.keywords, ''), ' '), '{}'),
+    remote_expunge_observed_at = NULL,
+    is_retained_after_authored_delete = false
+FROM unnest(%(ids)s::uuid[], %(uids)s::bigint[], %(sizes)s::bigint[], %(is_observed)s::boolean[],
+        %(seen)s::boolean[], %(answered)s::boolean[], %(flagged)s::boolean[], %(draft)s::boolean[],
+        %(deleted)s::boolean[], %(keywords)s::text[])
+    AS o (id, uid, size_octets, is_observed, seen, answered, flagged, draft, deleted, keywords)
+WHERE e.id = o.id;
+
+-- name: mark_oversized
+-- A message that waited for room turned out to be over the size limit.
+UPDATE stored_emails SET content_availability = 'ExceededSizeLimit'
+WHERE id = ANY(%(ids)s) AND content_availability = 'AwaitingStorageHeadroom';
+
+-- name: forget_repairs
+-- Octets that were written again need no repair.
+DELETE FROM email_content_repair_requests WHERE stored_email_id = ANY(%(ids)s);
+
+-- name: leave_quarantine
+-- A stored message is no longer quarantined.
+DELETE FROM quarantined_messages
+WHERE mail_folder_id = %(folder_id)s AND uid_validity = %(uid_validity)s AND uid = ANY(%(uids)s);
+
+-- name: quarantine
+-- Name a message that is on the server and not here, or count another attempt at it.
+INSERT INTO quarantined_messages AS q
+    (mail_folder_id, uid_validity, uid, reason, detail, size_octets, attempt_count, first_seen_at, last_attempt_at)
+VALUES (%(folder_id)s, %(uid_validity)s, %(uid)s, %(reason)s, %(detail)s, %(size_octets)s, 1, %(now)s, %(now)s)
+ON CONFLICT (mail_folder_id, uid_validity, uid) DO UPDATE SET
+    reason = excluded.reason,
+    detail = excluded.detail,
+    size_octets = coalesce(excluded.size_octets, q.size_octets),
+    attempt_count = q.attempt_count + 1,
+    last_attempt_at = greatest(q.last_attempt_at, excluded.last_attempt_at);
+
+-- name: quarantined
+-- What a folder has in quarantine, in UID order.
+SELECT mail_folder_id, uid_validity, uid, reason, detail, size_octets, attempt_count, first_seen_at, last_attempt_at
+FROM quarantined_messages
+WHERE mail_folder_id = %(folder_id)s
+ORDER BY uid_validity, uid;
+
+-- name: unknown_uids
+-- Those of the given UIDs that are neither stored nor quarantined.
+SELECT u.uid
+FROM unnest(%(uids)s::bigint[]) AS u (uid)
+WHERE NOT EXISTS (SELECT FROM stored_emails e
+        WHERE e.mail_folder_id = %(folder_id)s AND e.uid_validity = %(uid_validity)s AND e.uid = u.uid)
+  AND NOT EXISTS (SELECT FROM quarantined_messages q
+        WHERE q.mail_folder_id = %(folder_id)s AND q.uid_validity = %(uid_validity)s AND q.uid = u.uid)
+ORDER BY u.uid;
+
+-- name: local_uids
+-- The UIDs of a folder that were on the server when last looked.
+SELECT uid FROM stored_emails
+WHERE mail_folder_id = %(folder_id)s AND uid_validity = %(uid_validity)s AND remote_expunge_observed_at IS NULL
+ORDER BY uid;
+
+-- name: local_flags
+-- The last observed flags of a page of a folder, in UID order.
+SELECT uid, remote_flags_observed_at IS NOT NULL, is_remotely_seen, is_remotely_answered, is_remotely_flagged,
+    is_remotely_draft, is_remotely_deleted, remote_keywords
+FROM stored_emails
+WHERE mail_folder_id = %(folder_id)s AND uid_validity = %(uid_validity)s AND uid > %(after_uid)s
+  AND remote_expunge_observed_at IS NULL
+ORDER BY uid
+LIMIT %(limit)s;
+
+-- name: apply_flags
+-- Write what the server said of a set of messages; rows that say so already, or say something newer, are left alone.
+WITH observed AS (
+    SELECT e.id, o.seen, o.answered, o.flagged, o.draft, o.deleted, o.keywords
+    FROM (SELECT uid, seen, answered, flagged, draft, deleted,
+                coalesce(string_to_array(nullif(keywords, ''), ' '), '{}') AS keywords
+            FROM unnest(%(uids)s::bigint[], %(seen)s::boolean[], %(answered)s::boolean[], %(flagged)s::boolean[],
+                %(draft)s::boolean[], %(deleted)s::boolean[], %(keywords)s::text[])
+                AS o (uid, seen, answered, flagged, draft, deleted, keywords)) o
+    JOIN stored_emails e
+        ON e.mail_folder_id = %(folder_id)s AND e.uid_validity = %(uid_validity)s AND e.uid = o.uid
+    WHERE e.remote_expunge_observed_at IS NULL
+      AND (e.remote_flags_observed_at IS NULL
+           OR (e.remote_flags_observed_at <= %(observed_at)s
+               AND (e.is_remotely_seen, e.is_remotely_answered, e.is_remotely_flagged, e.is_remotely_draft,
+                    e.is_remotely_deleted, e.remote_keywords)
+                   IS DISTINCT FROM (o.seen, o.answered, o.flagged, o.draft, o.deleted, o.keywords)))
+    ORDER BY e.id
+    FOR UPDATE OF e
+)
+UPDATE stored_emails e SET
+    remote_flags_observed_at = %(observed_at)s,
+    is_remotely_seen = o.seen,
+    is_remotely_answered = o.answered,
+    is_remotely_flagged = o.flagged,
+    is_remotely_draft = o.draft,
+    is_remotely_deleted = o.deleted,
+    remote_keywords = o.keywords
+FROM observed o
+WHERE e.id = o.id;
+
+-- name: bury
+-- Tombstones: the messages are gone from the server, their copies stay and are hidden (SYNC-79).
+WITH gone AS (
+    SELECT id FROM stored_emails
+    WHERE mail_folder_id = %(folder_id)s AND uid_validity = %(uid_validity)s AND uid = ANY(%(uids)s)
+      AND remote_expunge_observed_at IS NULL
+      AND (remote_flags_observed_at IS NULL OR remote_flags_observed_at <= %(observed_at)s)
+    ORDER BY id
+    FOR UPDATE
+)
+UPDATE stored_emails e SET remote_expunge_observed_at = %(observed_at)s FROM gone WHERE e.id = gone.id;
+
+-- name: erase
+-- The messages are gone from the server, and so are their copies with everything derived (SYNC-79).
+WITH gone AS (
+    SELECT id FROM stored_emails
+    WHERE mail_folder_id = %(folder_id)s AND uid_validity = %(uid_validity)s AND uid = ANY(%(uids)s)
+      AND NOT is_retained_after_authored_delete
+      AND (remote_flags_observed_at IS NULL OR remote_flags_observed_at <= %(observed_at)s)
+    ORDER BY id
+    FOR UPDATE
+)
+DELETE FROM stored_emails e USING gone WHERE e.id = gone.id;
+
+-- name: bury_other_uid_validities
+-- After a complete pass over a recreated folder, what no new identity claimed is gone.
+WITH gone AS (
+    SELECT id FROM stored_emails
+    WHERE mail_folder_id = %(folder_id)s AND uid_validity <> %(uid_validity)s AND remote_expunge_observed_at IS NULL
+    ORDER BY id
+    FOR UPDATE
+)
+UPDATE stored_emails e SET remote_expunge_observed_at = %(observed_at)s FROM gone WHERE e.id = gone.id;
+
+-- name: erase_other_uid_validities
+-- The same, erasing.
+WITH gone AS (
+    SELECT id FROM stored_emails
+    WHERE mail_folder_id = %(folder_id)s AND uid_validity <> %(uid_validity)s AND NOT is_retained_after_authored_delete
+    ORDER BY id
+    FOR UPDATE
+)
+DELETE FROM stored_emails e USING gone WHERE e.id = gone.id;
+
+-- name: leave_quarantine_of_other_uid_validities
+-- Quarantined UIDs of an older UIDVALIDITY name nothing any more.
+DELETE FROM quarantined_messages WHERE mail_folder_id = %(folder_id)s AND uid_validity <> %(uid_validity)s;
+
+-- name: awaiting_content
+-- The queue of messages whose octets wait for storage room (SYNC-68).
+SELECT uid, size_octets FROM stored_emails
+WHERE mail_folder_id = %(folder_id)s AND uid_validity = %(uid_validity)s
+  AND content_availability = 'AwaitingStorageHeadroom' AND remote_expunge_observed_at IS NULL
+ORDER BY uid
+LIMIT %(limit)s;
+
+-- name: folder_status
+-- What every folder of an account holds, against what its server last said.
+SELECT f.id, f.alias, f.remote_path, f.special_use, c.remote_message_count, c.remote_observed_at, c.synchronized_at,
+    coalesce(s.stored, 0), coalesce(s.unreadable, 0), coalesce(s.tombstoned, 0), coalesce(s.oversized, 0),
+    coalesce(s.awaiting, 0),
+    (SELECT count(*) FROM quarantined_messages q WHERE q.mail_folder_id = f.id
+        AND (c.uid_validity IS NULL OR q.uid_validity = c.uid_validity))
+FROM (SELECT DISTINCT ON (alias) id, alias, remote_path, special_use FROM mail_folders
+        WHERE mailbox_account_id = %(account_id)s ORDER BY alias, resolution_generation DESC) f
+LEFT JOIN synchronization_checkpoints c ON c.mail_folder_id = f.id
+LEFT JOIN LATERAL (
+    SELECT
+        count(*) FILTER (WHERE e.remote_expunge_observed_at IS NULL
+            AND (c.uid_validity IS NULL OR e.uid_validity = c.uid_validity)) AS stored,
+        count(*) FILTER (WHERE e.remote_expunge_observed_at IS NULL AND NOT e.is_structurally_read) AS unreadable,
+        count(*) FILTER (WHERE e.remote_expunge_observed_at IS NOT NULL) AS tombstoned,
+        count(*) FILTER (WHERE e.remote_expunge_observed_at IS NULL
+            AND e.content_availability = 'ExceededSizeLimit') AS oversized,
+        count(*) FILTER (WHERE e.remote_expunge_observed_at IS NULL
+            AND e.content_availability = 'AwaitingStorageHeadroom') AS awaiting
+    FROM stored_emails e WHERE e.mail_folder_id = f.id
+) s ON true
+ORDER BY f.alias;
+
+-- name: folders_of_accounts
+-- Every binding, older generations included, of the given accounts.
+SELECT id, mailbox_account_id, alias, special_use
+FROM mail_folders
+WHERE mailbox_account_id = ANY(%(account_ids)s)
+ORDER BY mailbox_account_id, alias, resolution_generation;
+
+-- name: readable_rows
+-- The visible messages among the named ones that lie in readable folders, with what a content read shows of them.
+SELECT e.id, e.mail_folder_id, e.email_thread_id, e.size_octets, e.content_availability, e.is_encrypted,
+    e.internet_message_id, e.subject, e.sent_at, e.received_at, e.is_structurally_read, e.remote_flags_observed_at,
+    e.is_remotely_seen, e.is_remotely_answered, e.is_remotely_flagged, e.is_remotely_draft, e.is_remotely_deleted,
+    e.remote_keywords
+FROM stored_emails e
+WHERE e.id = ANY(%(ids)s) AND e.mail_folder_id = ANY(%(folder_ids)s)
+  AND (e.remote_expunge_observed_at IS NULL OR e.is_retained_after_authored_delete);
+
+-- name: content
+-- The octets of one message and what they must measure.
+SELECT raw_mime, mime_byte_length, sha256_hash FROM email_message_contents WHERE stored_email_id = %(id)s;
+
+-- name: request_repair
+-- A read found stored octets unusable: the latest sighting keeps its defect, the count always rises (SYNC-120).
+INSERT INTO email_content_repair_requests AS r
+    (stored_email_id, defect, first_requested_at, last_requested_at, request_count)
+VALUES (%(id)s, %(defect)s, %(now)s, %(now)s, 1)
+ON CONFLICT (stored_email_id) DO UPDATE SET
+    defect = CASE WHEN excluded.last_requested_at >= r.last_requested_at THEN excluded.defect ELSE r.defect END,
+    last_requested_at = greatest(r.last_requested_at, excluded.last_requested_at),
+    request_count = r.request_count + 1;

@@ -1,0 +1,137 @@
+"""Keeping stored mail in line with its server: what is known, flags, disappearances (SYNC-69 to SYNC-79)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from mailkeep.db import Connection, Database, load_queries
+from mailkeep.mailbox.model import Disposition, Flags, FolderId, Uid, UidValidity
+
+_SQL: Final = load_queries("mailkeep.mailbox")
+DEFAULT_PAGE: Final = 10_000
+
+
+async def filter_unknown(
+    db: Database, folder_id: FolderId, *, uid_validity: UidValidity, uids: Sequence[Uid]
+) -> list[Uid]:
+    """Those of `uids` that are neither stored, tombstones included, nor quarantined; ascending."""
+    values = {"folder_id": folder_id, "uid_validity": uid_validity, "uids": list(uids)}
+    async with db.connection() as connection:
+        cursor = await connection.execute(_SQL["unknown_uids"], values)
+        return [row[0] for row in await cursor.fetchall()]
+
+
+async def local_uids(db: Database, folder_id: FolderId, *, uid_validity: UidValidity) -> list[Uid]:
+    """The UIDs that were on the server when last looked, ascending."""
+    async with db.connection() as connection:
+        cursor = await connection.execute(_SQL["local_uids"], {"folder_id": folder_id, "uid_validity": uid_validity})
+        return [row[0] for row in await cursor.fetchall()]
+
+
+async def local_flags(
+    db: Database, folder_id: FolderId, *, uid_validity: UidValidity, after_uid: int = 0, limit: int = DEFAULT_PAGE
+) -> dict[Uid, Flags | None]:
+    """The last observed flags of the next `limit` messages after `after_uid`, in UID order.
+
+    None stands for a message that nobody observed yet. An empty answer ends the walk.
+    """
+    values = {"folder_id": folder_id, "uid_validity": uid_validity, "after_uid": after_uid, "limit": limit}
+    async with db.connection() as connection:
+        cursor = await connection.execute(_SQL["local_flags"], values)
+        return {
+            row[0]: Flags(row[2], row[3], row[4], row[5], row[6], tuple(row[7])) if row[1] else None
+            for row in await cursor.fetchall()
+        }
+
+
+async def apply_flags(
+    db: Database,
+    folder_id: FolderId,
+    *,
+    uid_validity: UidValidity,
+    observed: Mapping[Uid, Flags],
+    observed_at: datetime,
+) -> int:
+    """Write what the server said, in one statement; how many rows changed.
+
+    Rows that say so already are not rewritten, rows observed later than `observed_at` and tombstones are left alone
+    (SYNC-78), UIDs that are not stored are ignored.
+    """
+    if not observed:
+        return 0
+    flags = list(observed.values())
+    values = {
+        "folder_id": folder_id,
+        "uid_validity": uid_validity,
+        "observed_at": observed_at,
+        "uids": list(observed),
+        "seen": [one.seen for one in flags],
+        "answered": [one.answered for one in flags],
+        "flagged": [one.flagged for one in flags],
+        "draft": [one.draft for one in flags],
+        "deleted": [one.deleted for one in flags],
+        "keywords": [" ".join(one.keywords) for one in flags],
+    }
+    return await db.redo(partial(_run, statements=("apply_flags",), values=values))
+
+
+async def apply_removals(
+    db: Database,
+    folder_id: FolderId,
+    *,
+    uid_validity: UidValidity,
+    uids: Sequence[Uid],
+    disposition: Disposition,
+    observed_at: datetime,
+) -> int:
+    """Bury or erase messages that are gone from the server; how many rows that were.
+
+    A row observed later than `observed_at` is left alone (SYNC-78). Their quarantine entries go too.
+    """
+    statement = "erase" if disposition is Disposition.ERASE_LOCAL_COPY else "bury"
+    values = {
+        "folder_id": folder_id,
+        "uid_validity": uid_validity,
+        "uids": list(uids),
+        "observed_at": observed_at,
+    }
+    return await db.redo(partial(_run, statements=(statement, "leave_quarantine"), values=values))
+
+
+async def retire_other_uid_validities(
+    db: Database,
+    folder_id: FolderId,
+    *,
+    uid_validity: UidValidity,
+    disposition: Disposition,
+    observed_at: datetime,
+) -> int:
+    """Bury or erase what is left under another UIDVALIDITY; how many rows that were.
+
+    Only after a complete pass over the recreated folder: until then such rows may still be re-linked (case 4).
+    """
+    erase = disposition is Disposition.ERASE_LOCAL_COPY
+    statement = "erase_other_uid_validities" if erase else "bury_other_uid_validities"
+    values = {"folder_id": folder_id, "uid_validity": uid_validity, "observed_at": observed_at}
+    return await db.redo(
+        partial(_run, statements=(statement, "leave_quarantine_of_other_uid_validities"), values=values)
+    )
+
+
+async def awaiting_content(
+    db: Database, folder_id: FolderId, *, uid_validity: UidValidity, limit: int
+) -> list[tuple[Uid, int]]:
+    """UID and reported size of messages whose octets wait for storage room, in UID order (SYNC-68)."""
+    values = {"folder_id": folder_id, "uid_validity": uid_validity, "limit": limit}
+    async with db.connection() as connection:
+        cursor = await connection.execute(_SQL["awaiting_content"], values)
+        return [(row[0], row[1]) for row in await cursor.fetchall()]
+
+
+async def _run(connection: Connection, *, statements: Sequence[str], values: dict[str, Any]) -> int:
+    """Run the statements in one transaction; the row count of the first."""
+    counts = [(await connection.execute(_SQL[name], values)).rowcount for name in statements]
+    return counts[0]

@@ -1,0 +1,40 @@
+"""What each folder holds against what its server last said: the proof that nothing is lost silently."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mailkeep.db import Database, load_queries
+from mailkeep.mailbox.model import AccountId, ContentAvailability, FolderStatus, SpecialUse
+
+_SQL: Final = load_queries("mailkeep.mailbox")
+
+
+async def folder_status(db: Database, account_id: AccountId) -> list[FolderStatus]:
+    """The state of the newest binding of every alias, by alias. Counted in SQL at the moment of asking."""
+    async with db.connection() as connection:
+        cursor = await connection.execute(_SQL["folder_status"], {"account_id": account_id})
+        return [
+            FolderStatus(
+                folder_id=row[0],
+                alias=row[1],
+                remote_path=row[2],
+                special_use=SpecialUse(row[3]) if row[3] is not None else None,
+                server=row[4],
+                observed_at=row[5],
+                synchronized_at=row[6],
+                stored=row[7],
+                unreadable=row[8],
+                tombstoned=row[9],
+                skipped_by_reason={
+                    reason: count
+                    for reason, count in (
+                        (ContentAvailability.EXCEEDED_SIZE_LIMIT, row[10]),
+                        (ContentAvailability.AWAITING_STORAGE_HEADROOM, row[11]),
+                    )
+                    if count
+                },
+                quarantined=row[12],
+            )
+            for row in await cursor.fetchall()
+        ]
