@@ -21,7 +21,8 @@
     │   ├── MigrationMissing              32001
     │   ├── SchemaStateUnreadable         32002
     │   ├── TextSearchConfigurationMismatch 32003
-    │   └── DatabaseUnavailable           35001  (retry helps)
+    │   ├── DatabaseUnavailable           35001  (retry helps)
+    │   └── StatementRefused              36001
     ├── ReaderError                   5xxxx: the only ones a tool's caller is told
     │   ├── PageSizeRefused 51001, FilterRefused 51002, ResultLimitRefused 51003,
     │   │   EmailIdMalformed 51004, ContentCountRefused 51005, ContentRepeated 51006,
@@ -194,6 +195,12 @@ class DatabaseUnavailable(StoreError):
 
     code = 35001
     retryable = True
+
+
+class StatementRefused(StoreError):
+    """A statement typed into `mailkeep db sql` is not valid, or would change something."""
+
+    code = 36001
 
 
 class ReaderError(MailkeepError):

@@ -6,6 +6,7 @@ they read. Identity of an imported message is its digest within its folder, so i
 
 from mailkeep.transfer.export import EmlWriter, ExportedItem, MaildirWriter, MboxWriter, export_items
 from mailkeep.transfer.files import safe_file_name, write_new_file
+from mailkeep.transfer.importing import import_sources
 from mailkeep.transfer.model import (
     ExportFormat,
     ExportOutcome,
@@ -31,6 +32,7 @@ __all__ = [
     "Unreadable",
     "export_items",
     "find_sources",
+    "import_sources",
     "read_items",
     "safe_file_name",
     "write_new_file",

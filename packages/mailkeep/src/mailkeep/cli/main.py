@@ -1,0 +1,69 @@
+"""The table of all commands, and the way in."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from mailkeep.cli import account, database, read, serving, sync, transfer
+from mailkeep.cli.exits import DEBUG_VARIABLE, ExitCode, guarded
+from mailkeep.cli.terminal import show
+
+app = typer.Typer(
+    name="mailkeep",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Mirror your mail from IMAP servers into your own PostgreSQL, and find all of it.\n\n"
+    "Everything lives in one folder: $MAILKEEP_HOME, or ~/.mailkeep. Nothing on a server is ever changed.",
+    epilog="Exit codes: " + ", ".join(f"{code.value} {code.meaning}" for code in ExitCode) + ".",
+)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        show(f"mailkeep {version('mailkeep')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", callback=_print_version, is_eager=True)
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what is done to stderr.")] = False,
+) -> None:
+    """Options of every command."""
+    del show_version
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO if verbose else logging.ERROR,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        force=True,
+    )
+
+
+app.add_typer(account.app, name="account")
+app.command("sync")(sync.sync)
+app.command("status")(sync.status)
+app.command("list")(read.list_mail)
+app.command("search")(read.search)
+app.command("show")(read.show_message)
+app.command("import")(transfer.import_mail)
+app.command("export")(transfer.export_mail)
+app.command("serve")(serving.serve)
+app.command("mcp")(serving.mcp)
+app.add_typer(database.app, name="db")
+
+
+def main() -> None:
+    """Run the command line of this process and end it with the command's exit code."""
+    os.umask(0o077)  # whatever is written belongs to its owner
+    sys.exit(guarded(lambda: app(prog_name="mailkeep")))
+
+
+__all__ = ["DEBUG_VARIABLE", "app", "main"]

@@ -1,0 +1,74 @@
+"""`mailkeep serve` and `mailkeep mcp`: keep mirroring and answer on this machine, or answer one client over stdio."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Annotated
+
+import typer
+
+from mailkeep.app import App
+from mailkeep.cli.exits import run
+from mailkeep.cli.terminal import say
+from mailkeep.config import HttpSettings, check_references, home, posture_warnings
+
+
+def serve(
+    port: Annotated[
+        int | None, typer.Option("--port", min=0, max=65535, help="Port to listen on, in the place of http.port.")
+    ] = None,
+    no_sync: Annotated[bool, typer.Option("--no-sync", help="Only answer; mirror nothing.")] = False,
+) -> None:
+    """Keep all accounts mirrored and serve the status page, search, MCP and probes on this machine.
+
+    Ends cleanly on Ctrl-C and SIGTERM: no new work begins, and running folders get a moment to finish.
+    """
+    run(_serve(port, mirrors=not no_sync))
+
+
+async def _serve(port: int | None, *, mirrors: bool) -> None:
+    # Heavy imports, needed by this command only.
+    from mailkeep.http import create_app, listen
+    from mailkeep.http import serve as serve_http
+
+    async with App.open(home()) as mailkeep:
+        for warning in posture_warnings(mailkeep.settings):
+            say(f"Warning: {warning}")
+        check_references(mailkeep.settings, mailkeep.home)
+        listener = listen(_listener_settings(mailkeep.settings.http, port))
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        async with serve_http(create_app(mailkeep), listener):
+            _say_how_to_connect(mailkeep, listener.url)
+            if mirrors and mailkeep.settings.mail_synchronization.enabled:
+                await mailkeep.supervise(stop)
+            await stop.wait()
+            say("Stopping…")
+
+
+def _listener_settings(settings: HttpSettings, port: int | None) -> HttpSettings:
+    return settings if port is None else settings.model_copy(update={"port": port})
+
+
+def _say_how_to_connect(mailkeep: App, url: str) -> None:
+    say(f"Status and search: {url}/")
+    if mailkeep.settings.mcp_endpoint.enabled:
+        say(f"MCP endpoint:      {url}/mcp   (or, over stdio, the command: mailkeep mcp)")
+    if not mailkeep.settings.mail_synchronization.enabled:
+        say("Nothing is mirrored: mail_synchronization.enabled is false.")
+    say("Ctrl-C stops.")
+
+
+def mcp() -> None:
+    """Answer one MCP client over standard input and output; for desktop assistants on this machine."""
+    run(_mcp())
+
+
+async def _mcp() -> None:
+    from mailkeep.mcp import run_stdio
+
+    async with App.open(home()) as mailkeep:
+        await run_stdio(mailkeep.db, mailkeep.settings)

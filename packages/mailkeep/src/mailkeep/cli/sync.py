@@ -1,0 +1,204 @@
+"""`mailkeep sync` and `mailkeep status`: mirror, and prove what is held."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mailkeep.app import AccountReport, App, RunResult
+from mailkeep.cli.exits import ExitCode, report, run
+from mailkeep.cli.progress import ProgressDisplay
+from mailkeep.cli.terminal import say, show_json, table
+from mailkeep.config import AccountKind, check_references, home
+from mailkeep.display import duration, moment, neutralise, size
+from mailkeep.errors import ConfigurationRefused, MailkeepError
+from mailkeep.sync import AccountOutcome, FolderOutcome
+
+AccountOption = Annotated[str | None, typer.Option("--account", "-a", help="Only this account, by id or name.")]
+
+
+def sync(
+    once: Annotated[
+        bool, typer.Option("--once", help="Mirror until everything is here, then end; without it keep mirroring.")
+    ] = False,
+    account: AccountOption = None,
+    retry_quarantined: Annotated[
+        bool, typer.Option("--retry-quarantined", help="Fetch quarantined messages again first.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what each account's run came to as JSON.")] = False,
+) -> None:
+    """Mirror the accounts' mail from their servers. Nothing on a server is ever changed.
+
+    Ctrl-C stops cleanly: everything stored stays, and the next run goes on at the next message. Exit code 3 means
+    that a server was unavailable or refused the login, 1 that a folder failed.
+    """
+    try:
+        raise typer.Exit(run(_sync(account, once=once, retry_quarantined=retry_quarantined, as_json=as_json)))
+    except KeyboardInterrupt:
+        say("Stopped. What was stored is kept; go on with: mailkeep sync" + (" --once" if once else ""))
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+
+
+async def _sync(account: str | None, *, once: bool, retry_quarantined: bool, as_json: bool) -> int:
+    async with App.open(home()) as mailkeep:
+        chosen = [one for one in mailkeep.accounts(account) if one.kind is AccountKind.IMAP]
+        if not chosen:
+            raise ConfigurationRefused("there is no account to mirror; add one with: mailkeep account add")
+        check_references(mailkeep.settings, mailkeep.home)
+        with ProgressDisplay() as display:
+            if retry_quarantined:
+                retried = await mailkeep.retry_quarantined(chosen)
+                say(f"{retried} quarantined messages are tried again.")
+            if not once:
+                await mailkeep.keep_synchronizing(chosen, progress=display.show)
+                return ExitCode.OK
+            results = await mailkeep.synchronize(chosen, progress=display.show)
+    if as_json:
+        show_json({"accounts": [_as_json(result) for result in results]})
+    return max((_told(result) for result in results), default=ExitCode.OK)
+
+
+def _told(result: RunResult) -> int:
+    """Say in a few lines what a run came to; its exit code."""
+    if isinstance(result.outcome, MailkeepError):
+        say(f"{neutralise(result.account_id)}:")
+        return report(result.outcome)
+    outcome = result.outcome
+    arrivals = outcome.arrivals
+    seconds = (outcome.finished_at - outcome.started_at).total_seconds()
+    parts = [f"{arrivals.stored} messages stored ({size(arrivals.octets_stored)})"]
+    parts += [f"{sum(folder.flags_changed for folder in outcome.folders)} flags changed"]
+    parts += [f"{sum(folder.gone for folder in outcome.folders)} gone"]
+    if arrivals.quarantined:
+        parts.append(f"{len(arrivals.quarantined)} quarantined (see: mailkeep status --quarantine)")
+    if arrivals.oversized:
+        parts.append(f"{arrivals.oversized} too large, kept by header only")
+    say(f"{neutralise(result.account_id)}: {', '.join(parts)}; {len(outcome.folders)} folders in {duration(seconds)}")
+    for folder in outcome.folders:
+        if (line := folder_line(folder)) is not None:
+            say(line)
+    return ExitCode.FAILED if outcome.is_failed else ExitCode.OK
+
+
+def folder_line(folder: FolderOutcome) -> str | None:
+    """What a person must know of a folder's run; None for one that simply worked."""
+    facts = []
+    if folder.outcome.value != "Synchronized":
+        code = "" if not folder.failure_code else f" [{folder.failure_code}]"
+        facts.append(folder.outcome.value + code)
+    if folder.limits_reached:
+        facts.append("stopped at " + ", ".join(sorted(limit.value for limit in folder.limits_reached)))
+    return f"  {neutralise(folder.alias)}: {'; '.join(facts)}" if facts else None
+
+
+def _as_json(result: RunResult) -> dict[str, object]:
+    if isinstance(result.outcome, MailkeepError):
+        return {"account": result.account_id, "failed": True, "code": result.outcome.code, "folders": []}
+    outcome: AccountOutcome = result.outcome
+    return {
+        "account": result.account_id,
+        "failed": outcome.is_failed,
+        "code": outcome.failure_code,
+        "commands": outcome.commands_sent,
+        "octets_received": outcome.octets_received,
+        "folders": [
+            {
+                "folder": folder.alias,
+                "outcome": folder.outcome,
+                "code": folder.failure_code,
+                "stored": folder.arrivals.stored,
+                "quarantined": len(folder.arrivals.quarantined),
+                "oversized": folder.arrivals.oversized,
+                "flags_changed": folder.flags_changed,
+                "gone": folder.gone,
+                "more_remains": folder.more_remains,
+                "limits_reached": sorted(limit.value for limit in folder.limits_reached),
+            }
+            for folder in outcome.folders
+        ],
+    }
+
+
+def status(
+    account: AccountOption = None,
+    quarantine: Annotated[
+        bool, typer.Option("--quarantine", help="List the quarantined messages with their reasons.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show per folder what the server holds and what is here: stored, quarantined, skipped and why, missing, how fresh.
+
+    The server's count is the one of the last run, so nothing is asked of the server. A folder is complete when its
+    stored, quarantined and skipped messages add up to the server's.
+    """
+    if quarantine:
+        run(_quarantine(account, as_json=as_json))
+    else:
+        run(_status(account, as_json=as_json))
+
+
+async def _status(account: str | None, *, as_json: bool) -> None:
+    async with App.open(home()) as mailkeep:
+        reports = await mailkeep.status(account)
+    if as_json:
+        show_json({"accounts": reports})
+        return
+    if not reports:
+        say("No account yet. Add one with: mailkeep account add")
+        return
+    rows = [row for one in reports for row in _rows(one)]
+    table(
+        ("account", "folder", "server", "stored", "quarantined", "skipped", "missing", "synchronized"),
+        rows,
+        right=(2, 3, 4, 5, 6),
+    )
+    if any(folder.quarantined for one in reports for folder in one.folders):
+        say("Quarantined messages with their reasons: mailkeep status --quarantine")
+
+
+def _rows(account: AccountReport) -> list[tuple[str, ...]]:
+    if not account.folders:
+        return [(account.account, "-", "-", "-", "-", "-", "-", "never")]
+    return [
+        (
+            account.account,
+            folder.folder,
+            "-" if folder.server is None else str(folder.server),
+            str(folder.stored),
+            str(folder.quarantined),
+            " ".join([str(folder.skipped), *(f"{reason}={n}" for reason, n in folder.skipped_by_reason.items())]),
+            "-" if folder.missing is None else str(folder.missing),
+            moment(folder.synchronized_at),
+        )
+        for folder in account.folders
+    ]
+
+
+async def _quarantine(account: str | None, *, as_json: bool) -> None:
+    async with App.open(home()) as mailkeep:
+        entries = await mailkeep.quarantine(account)
+    if as_json:
+        show_json({"quarantined": entries})
+        return
+    if not entries:
+        say("Nothing is quarantined.")
+        return
+    table(
+        ("account", "folder", "uid", "reason", "detail", "size", "attempts", "last attempt"),
+        [
+            (
+                entry.account,
+                entry.folder,
+                str(entry.uid),
+                entry.reason,
+                entry.detail or "",
+                "?" if entry.size is None else size(entry.size),
+                str(entry.attempts),
+                moment(entry.last_attempt_at),
+            )
+            for entry in entries
+        ],
+        right=(2, 5, 6),
+    )
+    say("Try them again with: mailkeep sync --once --retry-quarantined")

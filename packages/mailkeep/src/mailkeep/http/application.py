@@ -1,0 +1,155 @@
+"""The routes. Each handler asks `App`, hands the values to a page, and answers; failures become one short page."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.exceptions import HTTPException
+
+from mailkeep.app import App, ShownMessage
+from mailkeep.display import moment, size
+from mailkeep.errors import DatabaseUnavailable, EmailNotAccessible, MailkeepError, ReaderError
+from mailkeep.http import pages
+from mailkeep.http.guard import LoopbackGuard
+from mailkeep.mcp import http_app
+from mailkeep.search import ListRequest, Match, SearchRequest, Summary
+
+RESULTS_PER_PAGE: Final = 20
+
+
+def create_app(mailkeep: App) -> LoopbackGuard:
+    """The ASGI application on an open App. Its lifespan runs the mounted MCP endpoint's."""
+    endpoint = http_app(mailkeep.db, mailkeep.settings) if mailkeep.settings.mcp_endpoint.enabled else None
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            if endpoint is not None:
+                await stack.enter_async_context(endpoint.router.lifespan_context(endpoint))
+            yield
+
+    # The generated API pages would load scripts from elsewhere.
+    application = FastAPI(title="mailkeep", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    application.state.mailkeep = mailkeep
+    application.add_api_route("/", _status, response_class=HTMLResponse)
+    application.add_api_route("/style.css", _style)
+    application.add_api_route("/healthz", _health)
+    application.add_api_route("/api/status", _api_status)
+    application.add_api_route("/search", _search, response_class=HTMLResponse)
+    application.add_api_route("/message/{email_id}", _message, response_class=HTMLResponse)
+    application.add_exception_handler(MailkeepError, _named_failure)
+    application.add_exception_handler(HTTPException, _http_failure)
+    application.add_exception_handler(Exception, _unnamed_failure)
+    if endpoint is not None:
+        application.mount("/", endpoint)
+    return LoopbackGuard(application)
+
+
+def _app(request: Request) -> App:
+    mailkeep: App = request.app.state.mailkeep
+    return mailkeep
+
+
+async def _status(request: Request) -> HTMLResponse:
+    mailkeep = _app(request)
+    text = pages.status_page(
+        await mailkeep.status(),
+        await mailkeep.quarantine(),
+        now=datetime.now(UTC),
+        mcp_enabled=mailkeep.settings.mcp_endpoint.enabled,
+    )
+    return HTMLResponse(text)
+
+
+async def _style() -> Response:
+    return Response(pages.STYLE, media_type="text/css")
+
+
+async def _health(request: Request) -> Response:
+    """200 while the database answers, 503 otherwise; says nothing else."""
+    try:
+        await _app(request).probe_database()
+    except DatabaseUnavailable:
+        return PlainTextResponse("database unavailable\n", status_code=503)
+    return PlainTextResponse("ok\n")
+
+
+async def _api_status(request: Request) -> Any:
+    mailkeep = _app(request)
+    return {"accounts": await mailkeep.status(), "quarantined": await mailkeep.quarantine()}
+
+
+async def _search(request: Request, q: str = "", cursor: str | None = None) -> HTMLResponse:
+    mailkeep = _app(request)
+    query = q.strip()
+    if not query:
+        page = await mailkeep.list(ListRequest(page_size=RESULTS_PER_PAGE, cursor=cursor))
+        blocks = [_summary_block(summary, ()) for summary in page.emails]
+        more = pages.query_string(cursor=page.next_cursor) if page.next_cursor is not None else None
+        return HTMLResponse(pages.search_page("", blocks, notes=(), more=more))
+    result = await mailkeep.search(SearchRequest(query_text=query, result_limit=RESULTS_PER_PAGE))
+    about = "" if result.match_count.is_exact else "about "
+    notes = [f"{len(result.matches)} of {about}{result.match_count.count} matches."] if result.matches else []
+    return HTMLResponse(pages.search_page(query, [_match_block(match) for match in result.matches], notes=notes, more=None))
+
+
+def _match_block(match: Match) -> str:
+    return _summary_block(match.summary, match.snippets)
+
+
+def _summary_block(summary: Summary, snippets: tuple[str, ...]) -> str:
+    sender = " ".join(
+        filter(None, (summary.sender_display_name, summary.sender_address and f"<{summary.sender_address}>"))
+    )
+    return pages.result_block(
+        email_id=str(summary.stored_email_id),
+        subject=summary.subject,
+        sender=sender,
+        when=moment(summary.received_at),
+        place=f"{summary.account_id}/{summary.folder_alias}",
+        snippets=[pages.snippet(text) for text in snippets],
+    )
+
+
+async def _message(request: Request, email_id: str) -> HTMLResponse:
+    shown: ShownMessage = await _app(request).show(email_id)
+    return HTMLResponse(
+        pages.message_page(
+            subject=shown.subject,
+            fields=shown.fields,
+            body=shown.text,
+            attachments=[f"{one.name or 'unnamed'} ({one.media_type}, {size(one.size)})" for one in shown.attachments],
+            notes=shown.notes,
+        )
+    )
+
+
+async def _named_failure(_: Request, error: Exception) -> Response:
+    assert isinstance(error, MailkeepError)
+    if isinstance(error, EmailNotAccessible):
+        status = 404
+    elif isinstance(error, ReaderError):
+        status = 400
+    else:
+        status = 503 if error.retryable else 500
+    # Only reader errors are written for callers; the others' sentences are for the operator's log.
+    sentence = error.message if isinstance(error, ReaderError) else "The request could not be answered."
+    return HTMLResponse(pages.error_page(f"Error {error.code}", sentence), status_code=status)
+
+
+async def _http_failure(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    title = "Not found" if error.status_code == 404 else "Not possible"
+    return HTMLResponse(pages.error_page(title, "There is nothing here."), status_code=error.status_code)
+
+
+async def _unnamed_failure(_: Request, error: Exception) -> Response:
+    del error  # its text may quote mail
+    return HTMLResponse(pages.error_page("Error", "The request could not be answered."), status_code=500)
+
+

@@ -1,0 +1,185 @@
+"""The pages as text. Pure: values in, HTML out; everything that is not a literal here passes `_text`.
+
+Mail is foreign text: it is escaped, its control and bidirectional characters are replaced, and it appears as plain
+text only. The HTML of a mail is never shown. No page loads anything but `/style.css`.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from urllib.parse import urlencode
+
+from mailkeep.app import AccountReport, FolderReport, QuarantineEntry
+from mailkeep.display import duration, neutralise, size
+
+STYLE = """
+:root { color-scheme: light dark; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 0 auto; padding: 1rem; }
+nav { display: flex; gap: 1rem; align-items: center; flex-wrap: wrap; padding: .5rem 0; }
+nav input { font: inherit; min-width: 20rem; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid #8883; vertical-align: top; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+tr.bad td { background: #c003; }
+.quiet { opacity: .7; }
+.match { border-bottom: 1px solid #8883; padding: .6rem 0; }
+mark { background: #fc08; color: inherit; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; font: 14px/1.5 ui-monospace, monospace; }
+""".strip()
+
+
+def _text(value: object, *, lines: bool = False) -> str:
+    return html.escape(neutralise(str(value), lines=lines), quote=True)
+
+
+def page(title: str, body: str, *, query: str = "") -> str:
+    """A whole document with the navigation and search box."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<title>{_text(title)} · mailkeep</title><link rel="stylesheet" href="/style.css"></head><body>'
+        '<nav><strong>mailkeep</strong><a href="/">Status</a><form action="/search" method="get" role="search">'
+        f'<input type="search" name="q" aria-label="Search mail" value="{_text(query)}" placeholder="Search mail">'
+        f"<button>Search</button></form></nav><main>{body}</main></body></html>"
+    )
+
+
+def status_page(
+    accounts: Sequence[AccountReport], quarantine: Sequence[QuarantineEntry], *, now: datetime, mcp_enabled: bool
+) -> str:
+    """Counts and freshness per folder, what is quarantined and why, and how to connect."""
+    body = "".join(_account_section(account, now) for account in accounts) or (
+        "<p>No account yet. Add one with <code>mailkeep account add</code>.</p>"
+    )
+    body += _quarantine_section(quarantine)
+    if mcp_enabled:
+        body += (
+            "<h2>Connect</h2><p>MCP endpoint: <code>/mcp</code> on this address, or <code>mailkeep mcp</code> "
+            "over stdio.</p>"
+        )
+    return page("Status", body)
+
+
+def _account_section(account: AccountReport, now: datetime) -> str:
+    heading = f"<h2>{_text(account.name)} <span class=quiet>{_text(account.account)}</span></h2>"
+    phase = "" if account.phase is None else f"<p class=quiet>{_text(_phase_sentence(account, now))}</p>"
+    rows = "".join(_folder_row(folder, now) for folder in account.folders)
+    if not rows:
+        return heading + phase + "<p>Nothing mirrored yet.</p>"
+    head = (
+        "<tr><th>Folder<th class=n>On the server<th class=n>Stored<th class=n>Quarantined<th class=n>Skipped"
+        "<th class=n>Missing<th>Synchronized</tr>"
+    )
+    return f"{heading}{phase}<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
+
+
+def _phase_sentence(account: AccountReport, now: datetime) -> str:
+    parts = [str(account.phase)]
+    if account.next_run_at is not None and account.next_run_at > now:
+        parts.append(f"next run in {duration((account.next_run_at - now).total_seconds())}")
+    if account.failure_count:
+        parts.append(f"{account.failure_count} failed runs in a row")
+    return ", ".join(parts)
+
+
+def _folder_row(folder: FolderReport, now: datetime) -> str:
+    bad = " class=bad" if folder.quarantined or folder.missing else ""
+    skipped = str(folder.skipped)
+    if folder.skipped_by_reason:
+        skipped += " " + ", ".join(f"{count} {reason}" for reason, count in sorted(folder.skipped_by_reason.items()))
+    cells = "".join(
+        f"<td class=n>{_text(value)}</td>"
+        for value in (
+            "?" if folder.server is None else folder.server,
+            folder.stored,
+            folder.quarantined,
+            skipped,
+            "?" if folder.missing is None else folder.missing,
+        )
+    )
+    return f"<tr{bad}><td>{_text(folder.folder)}</td>{cells}<td>{_text(age(folder.synchronized_at, now))}</td></tr>"
+
+
+def age(when: datetime | None, now: datetime) -> str:
+    """How long ago, in words."""
+    if when is None:
+        return "never"
+    passed = now - when
+    return "just now" if passed < timedelta(seconds=5) else f"{duration(passed.total_seconds())} ago"
+
+
+def _quarantine_section(entries: Sequence[QuarantineEntry]) -> str:
+    if not entries:
+        return ""
+    rows = "".join(
+        f"<tr><td>{_text(entry.account)}</td><td>{_text(entry.folder)}</td><td class=n>{entry.uid}</td>"
+        f"<td>{_text(entry.reason)}{': ' + _text(entry.detail) if entry.detail else ''}</td>"
+        f"<td class=n>{_text('?' if entry.size is None else size(entry.size))}</td>"
+        f"<td class=n>{entry.attempts}</td><td>{_text(entry.last_attempt_at.isoformat(timespec='seconds'))}</td></tr>"
+        for entry in entries
+    )
+    head = "<tr><th>Account<th>Folder<th class=n>UID<th>Reason<th class=n>Size<th class=n>Attempts<th>Last attempt</tr>"
+    return (
+        "<h2>Quarantined</h2><p>These messages could not be stored. Retry with "
+        f"<code>mailkeep sync --retry-quarantined</code>.</p><table><thead>{head}</thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def result_block(
+    *, email_id: str, subject: str | None, sender: str, when: str, place: str, snippets: Iterable[str]
+) -> str:
+    """One search result; `snippets` are HTML made by `snippet`."""
+    shown = _text(subject) if subject else "<em>no subject</em>"
+    lines = "".join(f"<div>{snippet}</div>" for snippet in snippets)
+    return (
+        f'<div class=match><a href="/message/{_text(email_id)}">{shown}</a>'
+        f"<div class=quiet>{_text(sender)} · {_text(when)} · {_text(place)}</div>{lines}</div>"
+    )
+
+
+def search_page(query: str, blocks: Sequence[str], *, notes: Sequence[str], more: str | None) -> str:
+    """Results in the order given; `more` is the query string of the next page."""
+    body = "".join(blocks) or ("<p>Nothing found.</p>" if query else "<p>Type words, names or addresses.</p>")
+    body += "".join(f"<p class=quiet>{_text(note)}</p>" for note in notes)
+    if more is not None:
+        body += f'<p><a href="/search?{_text(more)}">More</a></p>'
+    return page(f"Search: {query}" if query else "Search", body, query=query)
+
+
+def message_page(
+    *,
+    subject: str | None,
+    fields: Sequence[tuple[str, str]],
+    body: str,
+    attachments: Sequence[str],
+    notes: Sequence[str],
+) -> str:
+    """One message as plain text."""
+    rows = "".join(f"<tr><th>{_text(name)}<td>{_text(value)}</tr>" for name, value in fields if value)
+    listed = "".join(f"<li>{_text(name)}</li>" for name in attachments)
+    noted = "".join(f"<p class=quiet>{_text(note)}</p>" for note in notes)
+    return page(
+        subject or "Message",
+        f"<h1>{_text(subject) if subject else '<em>no subject</em>'}</h1><table>{rows}</table>{noted}"
+        f"<pre>{_text(body, lines=True)}</pre>" + (f"<h2>Attachments</h2><ul>{listed}</ul>" if listed else ""),
+    )
+
+
+def error_page(title: str, sentence: str) -> str:
+    """A failure in one sentence that quotes nothing of the request."""
+    return page(title, f"<h1>{_text(title)}</h1><p>{_text(sentence)}</p>")
+
+
+def query_string(**values: str | None) -> str:
+    """The query string of a link, without what is None."""
+    return urlencode({name: value for name, value in values.items() if value is not None})
+
+
+def snippet(text: str) -> str:
+    """A snippet of a search as HTML: escaped first, then its `**words**` marked."""
+    parts = text.split("**")
+    if len(parts) % 2 == 0:
+        return _text(text)
+    return "".join(f"<mark>{_text(part)}</mark>" if at % 2 else _text(part) for at, part in enumerate(parts))
