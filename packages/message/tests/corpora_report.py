@@ -102,7 +102,7 @@ def _stalwart_message(name: str, octets: bytes, base: int, expected: Json) -> It
     for index, (entity, part) in enumerate(zip(ours, theirs, strict=True)):
         kind, body = next(iter(part["body"].items()))
         if kind in ("Text", "Html"):
-            agrees = _same_text(part_text(structure, entity)[0], body)
+            agrees = _same_text(part_text(structure, entity, Limits())[0], body)
             yield Finding(source, name, "text", agrees, "" if agrees else f"part {index}")
         elif kind in ("Binary", "InlineBinary"):
             ours_octets = decode_transfer(octets[entity.body_start : entity.end], entity.encoding)[0]

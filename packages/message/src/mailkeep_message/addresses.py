@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 from .model import Address
@@ -16,7 +17,8 @@ from .words import decoded_words, raw_text
 
 MAX_ADDRESS_OCTETS = 320
 MAX_DISPLAY_NAME = 998
-_MAX_FIELD = 1 << 18
+_MAX_FIELD = 1 << 17
+_MAX_STRAY = 100  # unmatched quotes and brackets in one field; more is no address list, and costs time
 
 _ATOM: Final = r"[^\s\"(),:;<>@\\\[\]\x00-\x20\x7f]"
 _SIMPLE: Final = re.compile(
@@ -37,6 +39,8 @@ _TOKEN: Final = re.compile(
 )
 _QUOTED_PAIR: Final = re.compile(r"\\(.)", re.DOTALL)
 _AROUND_DOT: Final = re.compile(r"[ \t]{0,20}([.@])[ \t]{0,20}")
+_MAX_PARENTHESES = 1000
+_PARENTHESIS: Final = re.compile(r"\\.|[()]", re.DOTALL)
 _COMMENTS: Final = re.compile(r"\([^()]*+\)")
 _DOMAIN: Final = re.compile(rf"{_ATOM}++|\[[^\[\]\s\x00-\x20]++\]")
 _LOCAL: Final = re.compile(rf"{_ATOM}++|\"(?:[^\"\\\x00-\x1f\x7f]|\\[^\x00-\x1f\x7f])*+\"")
@@ -124,6 +128,7 @@ class _Parser:
         self.found: list[Address] = []
         self._maximum = maximum
         self._group: str | None = None
+        self._stray = 0
         self._reset()
 
     def _reset(self) -> None:
@@ -132,11 +137,12 @@ class _Parser:
         self._angle: str | None = None
         self._comment: str | None = None
         self._ambiguous = False
+        self._has_at = False
 
     def feed(self, text: str, *, was_cut: bool) -> None:
         position, end = 0, len(text)
         last_semicolon = text.rfind(";")
-        while position < end and len(self.found) < self._maximum:
+        while position < end and len(self.found) < self._maximum and self._stray < _MAX_STRAY:
             match = _TOKEN.match(text, position)
             assert match is not None  # the last alternative takes any character
             kind, written, position = match.lastgroup, match[0], match.end()
@@ -144,6 +150,7 @@ class _Parser:
                 close = _closing(text, position)
                 if close < 0:
                     self._ambiguous = True
+                    self._stray += 1
                 else:
                     self._comment = text[position : close - 1]
                     position = close
@@ -151,7 +158,7 @@ class _Parser:
                 self._mark(written, opens_group=written == ":" and position <= last_semicolon)
             else:
                 self._take(kind, written)
-        if not was_cut:
+        if not was_cut and self._stray < _MAX_STRAY:
             self._emit()
 
     def _take(self, kind: str | None, written: str) -> None:
@@ -167,15 +174,16 @@ class _Parser:
         elif kind == "stray":
             # A quote that never closes is decoration; a bracket that never opened makes two readings possible.
             self._ambiguous = self._ambiguous or written in "()<>"
+            self._stray += 1
         else:
+            self._has_at = self._has_at or "@" in written
             self._name.append(" " if kind == "blank" else written)
             self._raw.append(written)
 
     def _mark(self, mark: str, *, opens_group: bool) -> None:
         if mark == ":":
-            phrase = "".join(self._name)
-            if opens_group and self._angle is None and "@" not in phrase and self._group is None:
-                name = decoded_words(phrase).strip()
+            if opens_group and self._angle is None and not self._has_at and self._group is None:
+                name = decoded_words("".join(self._name)).strip()
                 self._reset()
                 self._group = name[:MAX_DISPLAY_NAME] or None
             else:
@@ -202,7 +210,7 @@ class _Parser:
 def _closing(text: str, position: int) -> int:
     """Return the position after the parenthesis that closes the comment open at `position`, -1 without one."""
     depth = 1
-    for match in re.compile(r"\\.|[()]", re.DOTALL).finditer(text, position):
+    for match in islice(_PARENTHESIS.finditer(text, position), _MAX_PARENTHESES):
         if match[0] == "(":
             depth += 1
         elif match[0] == ")":

@@ -15,6 +15,7 @@ from .transfer import IDENTITY, decode_transfer
 from .trim import trim
 
 _HTML_FACTOR = 4
+_OCTETS_PER_CHARACTER = 40  # markup counts too; beyond it the original length is a lower bound
 _SHORT_STUB = 600
 # What a plain part says that only points to the HTML one (SYNC "Beyond" 6).
 _STUB: Final = re.compile(
@@ -39,20 +40,26 @@ class BodyParts:
     is_encrypted: bool = False
 
 
-def part_text(structure: Structure, entity: Entity) -> tuple[str, int]:
-    """Return the decoded, cleaned text of a part and its decoded size in octets."""
+def part_text(structure: Structure, entity: Entity, limits: Limits) -> tuple[str, int]:
+    """Return the decoded, cleaned text of a part and its decoded size in octets.
+
+    Cost follows the bound, not the part (SYNC-107): at most 40 octets per wanted character are decoded as text.
+    """
     octets = structure.octets[entity.body_start : entity.end]
     if entity.encoding not in IDENTITY:
         octets, defect = decode_transfer(octets, entity.encoding)
         if defect:
             structure.defects.add(defect)
+    size = len(octets)
+    if size > limits.max_text_characters * _OCTETS_PER_CHARACTER:
+        octets = octets[: limits.max_text_characters * _OCTETS_PER_CHARACTER]
     charset = entity.parameters.get("charset")
     if octets.isascii() and (charset is None or charset.lower() in PLAIN_LABELS) and not has_jis_escape(octets):
-        return clean_ascii_body(octets), len(octets)
+        return clean_ascii_body(octets), size
     text, defect = decode(octets, charset)
     if defect:
         structure.defects.add(defect)
-    return clean_body(text.removeprefix("\ufeff")), len(octets)
+    return clean_body(text.removeprefix("\ufeff")), size
 
 
 def read_body(parts: BodyParts, texts: dict[Entity, str], limits: Limits) -> Body:

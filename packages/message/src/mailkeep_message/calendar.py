@@ -17,6 +17,7 @@ from .text import clean_body, clean_line
 
 MAX_CALENDAR_CHARACTERS = 500_000
 MAX_INVITATIONS = 50
+MAX_CALENDARS = 8
 _MAX_VALUE = 2000
 _FOLD: Final = re.compile(r"\n[ \t]")
 _VALUE: Final = r"""(?:"[^"\n]*+"|[^":;,\n]*+)"""
@@ -82,7 +83,7 @@ class _Component:
 
 def read_invitations(text: str, declared_method: str | None) -> list[Invitation]:
     """Return the events of one iCalendar object, `declared_method` being the Content-Type's parameter."""
-    if "BEGIN:V" not in text.upper()[:MAX_CALENDAR_CHARACTERS]:
+    if "BEGIN:V" not in text[:MAX_CALENDAR_CHARACTERS].upper():
         return []
     text = _FOLD.sub("", clean_body(text[:MAX_CALENDAR_CHARACTERS]))
     method = declared_method

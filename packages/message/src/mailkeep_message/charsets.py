@@ -14,6 +14,7 @@ from typing import Final
 from webencodings import LABELS
 
 _MAX_LABEL = 64
+_MAX_ESCAPES = 100_000
 
 # Python's name per label. Left: lower case, quotes and spaces removed, underscores turned into hyphens.
 _ALIASES: Final[dict[str, str]] = {
@@ -229,6 +230,8 @@ def _decode_jis(octets: bytes) -> tuple[str, str | None]:
         return (
             (octets.decode("ascii"), None) if octets.isascii() else (_guess_japanese(octets), "undecodable_characters")
         )
+    if octets.count(b"\x1b") > _MAX_ESCAPES:
+        return octets.decode("iso2022_jp_3", "replace"), "undecodable_characters"
     pieces: list[str] = []
     mode = b"(B"
     damaged = False

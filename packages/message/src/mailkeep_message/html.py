@@ -17,11 +17,12 @@ _MAX_QUOTE_DEPTH = 50
 _SOURCE_FACTOR = 20  # markup and text, seen in newsletters, seldom exceed this ratio
 _ATTRIBUTES: Final = r"""(?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+>"""
 _HIDDEN: Final = re.compile(r"<(!--|script\b|style\b|title\b|template\b|!\[|\?)", re.IGNORECASE)
-_BLOCKS: Final = (
+_BLOCKS: Final = re.findall(
+    r"\w+",
     "address article aside blockquote body br caption center dd details dialog dir div dl dt fieldset figcaption figure"
     " footer form h1 h2 h3 h4 h5 h6 head header hr html legend li main menu nav ol option p pre section select summary"
-    " table tbody td tfoot th thead tr ul"
-).split()  # noqa: SIM905 - a table of words
+    " table tbody td tfoot th thead tr ul",
+)
 _BREAKS: Final = {
     slash + spelled: "\n"
     for name in _BLOCKS

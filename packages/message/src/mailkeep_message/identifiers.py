@@ -14,7 +14,8 @@ from typing import Final
 from .words import decoded_words, raw_text
 
 MAX_IDENTIFIER_OCTETS = 998
-_MAX_FIELD = 4 << 20  # octets; the most recent references stand at the end
+_MAX_HEAD = 1 << 14
+_MAX_TAIL = 1 << 18  # octets; the root stands at the beginning, the most recent references at the end
 _BRACKETED: Final = re.compile(r"<([^<>]*)>")
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -45,8 +46,10 @@ def identifiers(values: list[bytes], *, maximum: int) -> tuple[str, ...]:
 
 
 def _header(value: bytes) -> str:
-    text = raw_text(value, maximum=_MAX_FIELD)
-    return decoded_words(text) if "=?" in text else text
+    if len(value) > _MAX_HEAD + _MAX_TAIL:
+        value = value[:_MAX_HEAD] + b" " + value[-_MAX_TAIL:]
+    text = raw_text(value, maximum=_MAX_HEAD + _MAX_TAIL + 1)
+    return decoded_words(text) if "=?" in text and len(text) <= _MAX_HEAD else text
 
 
 def _bare(text: str) -> list[str]:

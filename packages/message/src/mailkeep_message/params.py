@@ -18,8 +18,8 @@ from .words import decoded_words, raw_text
 _MAX_PARAMETERS = 200
 _MEDIA_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
 _VALUE: Final = re.compile(r"\s*([^;\s]*)")
-_PARAMETER: Final = re.compile(r"""[;\s]*([^=;\s"]+)\s*=\s*("(?:[^"\\]++|\\.)*+"|"[^"]*+$|[^;]*+)""", re.DOTALL)
-_RUN_ON: Final = re.compile(r"\s+(?=[A-Za-z][A-Za-z0-9*-]{0,40}=)")
+_PARAMETER: Final = re.compile(r"""([^=;\s"]{1,100}+)\s*+=\s*+("(?:[^"\\]++|\\.)*+"|"[^"]*+$|[^;]*+)""", re.DOTALL)
+_RUN_ON: Final = re.compile(r"\s(?=[A-Za-z][A-Za-z0-9*-]{0,40}=)")
 _SECTION: Final = re.compile(r"^([^*]+)\*(?:(\d{1,4})(\*?))?$")
 _ESCAPED: Final = re.compile(r'\\(["\\])')
 _COMMENT: Final = re.compile(r"\([^()]*\)")

@@ -8,7 +8,7 @@ from typing import Final
 from . import attachments as files
 from .addresses import address_list
 from .body import NOT_EXTRACTED, part_text, read_body
-from .calendar import MAX_CALENDAR_CHARACTERS, distinct, read_invitations
+from .calendar import MAX_CALENDAR_CHARACTERS, MAX_CALENDARS, distinct, read_invitations
 from .dates import parse_date, received_date
 from .fields import Fields, read_fields
 from .html import referenced_content_ids
@@ -46,9 +46,9 @@ def read_strictly(octets: bytes, *, limits: Limits = _DEFAULT) -> Message:
     texts: dict[Entity, str] = {}
     sizes: dict[Entity, int] = {}
     for entity in (*outcome.body.plain, *outcome.body.html, *outcome.body.other):
-        texts[entity], sizes[entity] = part_text(structure, entity)
+        texts[entity], sizes[entity] = part_text(structure, entity, limits)
     body = read_body(outcome.body, texts, limits)
-    attached, inline = _files(structure, outcome, sizes)
+    attached, inline = _files(structure, outcome, texts, sizes)
     return _message(
         fields,
         body,
@@ -59,7 +59,7 @@ def read_strictly(octets: bytes, *, limits: Limits = _DEFAULT) -> Message:
         inline=inline,
         outcome=outcome,
         parts=tuple([_part_info(structure, entity, sizes) for entity in structure.entities]),
-        invitations=_invitations(structure, outcome, texts) if outcome.calendars else (),
+        invitations=_invitations(structure, outcome, texts, limits) if outcome.calendars else (),
     )
 
 
@@ -82,7 +82,8 @@ def attachment_payload(octets: bytes, position: int, *, limits: Limits = _DEFAUL
     structure = scan(normalized(octets), limits)
     if structure.is_complete and position >= 0:
         outcome = files.sort_parts(structure)
-        attached, inline = files.split_files(outcome.files, _references(structure, outcome))
+        texts = {entity: part_text(structure, entity, limits)[0] for entity in outcome.body.html}
+        attached, inline = files.split_files(outcome.files, _references(outcome, texts))
         walk = attached + inline
         if position < len(walk):
             entity = walk[position]
@@ -102,20 +103,20 @@ def _no_fields() -> Fields:
     return Fields([], None, frozenset())
 
 
-def _references(structure: Structure, outcome: files.Sorted) -> frozenset[str]:
+def _references(outcome: files.Sorted, texts: dict[Entity, str]) -> frozenset[str]:
     found: frozenset[str] = frozenset()
     if outcome.files and any(entity.fields.first("content-id") for entity in outcome.files):
         for entity in outcome.body.html:
-            found |= referenced_content_ids(part_text(structure, entity)[0])
+            found |= referenced_content_ids(texts[entity])
     return found
 
 
 def _files(
-    structure: Structure, outcome: files.Sorted, sizes: dict[Entity, int]
+    structure: Structure, outcome: files.Sorted, texts: dict[Entity, str], sizes: dict[Entity, int]
 ) -> tuple[tuple[Attachment, ...], tuple[Attachment, ...]]:
     if not outcome.files:
         return (), ()
-    attached, inline = files.split_files(outcome.files, _references(structure, outcome))
+    attached, inline = files.split_files(outcome.files, _references(outcome, texts))
     described = [files.describe(structure, entity, position) for position, entity in enumerate(attached + inline)]
     for entity, about in zip(attached + inline, described, strict=True):
         sizes[entity] = about.size_octets
@@ -148,11 +149,13 @@ def _part_info(structure: Structure, entity: Entity, sizes: dict[Entity, int]) -
     )
 
 
-def _invitations(structure: Structure, outcome: files.Sorted, texts: dict[Entity, str]) -> tuple[Invitation, ...]:
+def _invitations(
+    structure: Structure, outcome: files.Sorted, texts: dict[Entity, str], limits: Limits
+) -> tuple[Invitation, ...]:
     found: list[Invitation] = []
-    for entity in outcome.calendars[:20]:
+    for entity in outcome.calendars[:MAX_CALENDARS]:
         if entity.end - entity.body_start <= MAX_CALENDAR_CHARACTERS * 4:
-            text = texts[entity] if entity in texts else part_text(structure, entity)[0]
+            text = texts[entity] if entity in texts else part_text(structure, entity, limits)[0]
             found.extend(read_invitations(text, entity.parameters.get("method")))
     return distinct(found)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from .fields import Fields, read_fields
 from .model import Limits
@@ -18,8 +18,10 @@ from .transfer import IDENTITY
 from .words import raw_text
 
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
+_LINE_ENDS: Final = re.compile(rb"[\r\n]*+")
 _GUESSED: Final = re.compile(rb"^--([^\s-][^\r\n]{0,200}?)[ \t]*\r?$", re.MULTILINE)
 _MAX_BOUNDARY = 1000
+_MAX_FALSE_DELIMITERS = 100_000
 _NO_VALUE: Final = Value("", {})
 EMBEDDED: Final = frozenset(("message/rfc822", "message/global", "message/news"))
 
@@ -62,14 +64,24 @@ class Structure:
 
 
 @dataclass(slots=True)
+class _Opened:
+    """An open multipart: line end, dashes and boundary; its height in `_Scan.open`; the next place the mark occurs."""
+
+    mark: bytes
+    height: int
+    next: int = 0
+
+
+@dataclass(slots=True)
 class _Scan:
     octets: bytes
     limits: Limits
     entities: list[Entity] = field(default_factory=list)
     open: list[Entity] = field(default_factory=list)  # root to innermost
-    boundaries: list[tuple[bytes, int]] = field(default_factory=list)  # boundary, height of its multipart in `open`
+    boundaries: list[_Opened] = field(default_factory=list)  # outermost to innermost
     defects: set[str] = field(default_factory=set)
     count: int = 0
+    false_delimiters: int = 0  # lines that begin like a delimiter and are none
     is_complete: bool = True
 
 
@@ -82,8 +94,8 @@ def message_start(octets: bytes) -> int:
     """Return where the header begins: after a byte order mark, an mbox "From " line and empty lines."""
     start = 3 if octets.startswith(b"\xef\xbb\xbf") else 0
     if octets[start : start + 1] in (b"\r", b"\n", b"F", b">"):
-        while octets[start : start + 1] in (b"\r", b"\n"):
-            start += 1
+        blank = _LINE_ENDS.match(octets, start)
+        start = blank.end() if blank else start
         if octets.startswith((b"From ", b">From "), start):
             start = octets.find(b"\n", start) + 1 or len(octets)
     return start
@@ -107,53 +119,74 @@ def scan(octets: bytes, limits: Limits) -> Structure:
     return Structure(octets, root, state.entities, state.defects, state.is_complete)
 
 
-def _walk_delimiters(state: _Scan) -> None:
+class _Delimiter(NamedTuple):
+    """A delimiter line: where its preceding line end stands, where the line ends, whose it is, whether it closes."""
+
+    start: int
+    line_end: int
+    level: int
+    closes: bool
+
+
+def _next_delimiter(state: _Scan, position: int) -> _Delimiter | None:
+    """Return the first delimiter of an open multipart whose preceding line end is at or after `position`.
+
+    Each open boundary is searched for once: its next occurrence is remembered until the walk has passed it.
+    """
     octets = state.octets
-    find, end = octets.find, len(octets)
+    while True:
+        nearest = -1
+        for opened in state.boundaries:
+            if opened.next >= 0:
+                if opened.next < position:
+                    opened.next = octets.find(opened.mark, position)
+                if opened.next >= 0 and (nearest < 0 or opened.next < nearest):
+                    nearest = opened.next
+        if nearest < 0:
+            return None
+        line_end = octets.find(b"\n", nearest + 3)
+        if line_end < 0:
+            line_end = len(octets)
+        if line_end - nearest <= _MAX_BOUNDARY + 100:
+            line = octets[nearest + 1 : line_end].rstrip(b" \t\r")
+            for level in range(len(state.boundaries) - 1, -1, -1):  # the innermost first
+                mark = state.boundaries[level].mark
+                if line.startswith(mark[1:]):
+                    rest = line[len(mark) - 1 :]
+                    if rest in (b"", b"--"):
+                        return _Delimiter(nearest, line_end, level, rest == b"--")
+        state.false_delimiters += 1
+        if state.false_delimiters > _MAX_FALSE_DELIMITERS:
+            state.is_complete = False
+            return None
+        position = nearest + 1
+
+
+def _walk_delimiters(state: _Scan) -> None:
+    octets, end = state.octets, len(state.octets)
     position = max(state.open[-1].body_start - 1, 0)
     while state.boundaries and state.is_complete:
-        found = find(b"\n--", position)
-        if found < 0:
+        found = _next_delimiter(state, position)
+        if found is None:
             return
-        line_end = find(b"\n", found + 3)
-        if line_end < 0:
-            line_end = end
-        position = line_end
-        if line_end - found > _MAX_BOUNDARY + 100:
-            continue
-        level, closes = _match(state.boundaries, octets[found + 3 : line_end])
-        if level < 0:
-            continue
-        height = state.boundaries[level][1]
-        content_end = found - 1 if found and octets[found - 1] == 13 else found
+        position = found.line_end
+        height = state.boundaries[found.level].height
+        content_end = found.start - 1 if found.start and octets[found.start - 1] == 13 else found.start
         for entity in state.open[height + 1 :]:
             entity.end = max(content_end, entity.body_start)
         del state.open[height + 1 :]
-        if len(state.boundaries) - 1 > level:
+        if len(state.boundaries) - 1 > found.level:
             state.defects.add("missing_boundary_end")
-        if closes or line_end + 1 >= end:  # a delimiter on the last line opens nothing
-            del state.boundaries[level:]
-            if not closes:
+        if found.closes or found.line_end + 1 >= end:  # a delimiter on the last line opens nothing
+            del state.boundaries[found.level :]
+            if not found.closes:
                 state.defects.add("missing_boundary_end")
             continue
-        del state.boundaries[level + 1 :]
+        del state.boundaries[found.level + 1 :]
         multipart = state.open[height]
         default = "message/rfc822" if multipart.media_type == "multipart/digest" else "text/plain"
-        _open(state, min(line_end + 1, end), multipart, is_embedded=multipart.is_embedded, default=default)
-        position = max(state.open[-1].body_start - 1, line_end)
-
-
-def _match(boundaries: list[tuple[bytes, int]], line: bytes) -> tuple[int, bool]:
-    """Return the level whose delimiter `line` is (after its dashes), innermost first, and whether it closes."""
-    line = line.rstrip(b" \t\r")
-    for level in range(len(boundaries) - 1, -1, -1):
-        boundary = boundaries[level][0]
-        if line.startswith(boundary):
-            if len(line) == len(boundary):
-                return level, False
-            if line[len(boundary) :] == b"--":
-                return level, True
-    return -1, False
+        _open(state, found.line_end + 1, multipart, is_embedded=multipart.is_embedded, default=default)
+        position = max(state.open[-1].body_start - 1, found.line_end)
 
 
 def _open(state: _Scan, start: int, parent: Entity | None, *, is_embedded: bool, default: str) -> Entity:
@@ -175,7 +208,7 @@ def _open(state: _Scan, start: int, parent: Entity | None, *, is_embedded: bool,
         if not state.is_complete:
             return first
         if entity.is_multipart and entity.boundary is not None:
-            state.boundaries.append((entity.boundary, len(state.open) - 1))
+            state.boundaries.append(_Opened(b"\n--" + entity.boundary, len(state.open) - 1))
             return first
         if entity.media_type not in EMBEDDED or entity.encoding not in IDENTITY:
             return first
@@ -249,20 +282,12 @@ def _header_end(state: _Scan, start: int) -> tuple[int, int]:
     octets, end = state.octets, len(state.octets)
     if octets.startswith((b"\n", b"\r\n"), start):
         return start, start + (1 if octets[start] == 10 else 2)
-    if not state.boundaries:
+    delimiter = _next_delimiter(state, max(start - 1, 0))
+    if delimiter is None:
         match = _BLANK_LINE.search(octets, start)
-        return (match.start() + 1, match.end()) if match else (end, end)
-    look = start
-    candidate = octets.find(b"\n--", max(start - 1, 0))
-    while True:
-        match = _BLANK_LINE.search(octets, look, candidate + 1 if candidate >= 0 else end)
-        if match:
-            return match.start() + 1, match.end()
-        if candidate < 0:
-            return end, end
-        line_end = octets.find(b"\n", candidate + 3)
-        line = octets[candidate + 3 : line_end if line_end >= 0 else end][: _MAX_BOUNDARY + 100]
-        if _match(state.boundaries, line)[0] >= 0:
-            return max(candidate + 1, start), max(candidate + 1, start)
-        look = max(candidate, start)
-        candidate = octets.find(b"\n--", candidate + 3)
+    else:
+        match = _BLANK_LINE.search(octets, start, delimiter.start + 1)
+        if match is None:
+            stop = max(delimiter.start + 1, start)
+            return stop, stop
+    return (match.start() + 1, match.end()) if match else (end, end)

@@ -11,7 +11,7 @@ from typing import Final
 
 _MAX_SIGNATURE_LINES = 20
 _MAX_ATTRIBUTION = 300
-_MAX_CANDIDATES = 200
+_MAX_CANDIDATES = 50
 
 _SEPARATOR: Final = re.compile(
     r"\n[ \t>*]*+[-_]{2,}+[ \t]*+"
@@ -29,7 +29,8 @@ _SEPARATOR: Final = re.compile(
 )
 # Positions found in "\n" + text are those of the line's first character in text.
 _OUTLOOK_FROM: Final = re.compile(
-    r"\n[ \t*>]{0,10}(?:from|von|de|da|van|fra|från|lähettäjä|od|kimden|de la|feladó|от|от кого|发件人|寄件者|差出人|보낸 사람)"
+    r"\n[ \t*>]{0,10}(?:from|von|de|da|van|fra|från|lähettäjä|od|kimden|de la|feladó|от|от кого|发件人|寄件者"
+    r"|差出人|보낸 사람)"
     r"[ \t*]{0,10}[:：][ \t*]*+\S",
     re.IGNORECASE,
 )
@@ -49,7 +50,8 @@ _OUTLOOK_KEY: Final = re.compile(
 )
 _VERB: Final = (
     r"(?:wrote|writes|said|schrieb|a écrit|ha escrito|escribió|va escriure|ha scritto|escreveu|schreef|heeft geschreven"
-    r"|skrev|kirjoitti|napsala?|napísala?|napisał|пишет|пише|написал|написав|yazdı|írta|a scris|έγραψε|đã viết|写道|寫道"
+    r"|skrev|kirjoitti|napsala?|napísala?|napisał|пишет|пише|написал|написав|yazdı|írta|a scris|έγραψε|đã viết"
+    r"|写道|寫道"
     r"|のメール|さんは書きました|작성)"
 )
 _LEAD: Final = r"(?:on|am|le|el|il|em|op|den|dne|dňa|dnia|w dniu|p[åa]|в|kl|at|в|vào|in (?:article|message))\b"
@@ -66,8 +68,8 @@ _QUOTED_NEXT: Final = re.compile(r"\s{0,20}>")
 _QUOTE_MARK: Final = re.compile(r"\n[ \t]{0,8}>")
 _DEVICE: Final = re.compile(
     r"[ \t(<*_]{0,6}(?:sent (?:from|via|with|by|using) |get outlook for |envoyé (?:depuis|de|à partir de) "
-    r"|von meine[mr] |gesendet (?:mit|von) |diese nachricht wurde von meinem|enviado (?:desde|do|de|a partir) |inviato da"
-    r"|verzonden (?:met|vanaf|via)|skickat från |sendt fra |lähetetty |отправлено (?:с|из) |надіслано з |wysłane z "
+    r"|von meine[mr] |gesendet (?:mit|von) |diese nachricht wurde von meinem|enviado (?:desde|do|de|a partir) "
+    r"|inviato da|verzonden (?:met|vanaf|via)|skickat från |sendt fra |lähetetty |отправлено (?:с|из) |надіслано з |wysłane z "
     r"|odesláno z |從我的|从我的|发自我的|iphoneから送信|나의 iphone)[^\n]{0,120}",
     re.IGNORECASE,
 )
@@ -103,8 +105,8 @@ def _separator_position(text: str) -> int:
             best = match.start()
     if ":" not in text and "：" not in text:
         return best
-    for match in (_OUTLOOK_FROM_ASCII if text.isascii() else _OUTLOOK_FROM).finditer(lines):
-        if 0 <= best <= match.start():
+    for count, match in enumerate((_OUTLOOK_FROM_ASCII if text.isascii() else _OUTLOOK_FROM).finditer(lines)):
+        if count > _MAX_CANDIDATES or 0 <= best <= match.start():
             break
         if _is_outlook_block(text, match.start()):
             return _above_rule(text, match.start())
@@ -228,9 +230,10 @@ def _without_device_lines(text: str) -> str:
     """Cut trailing lines such as "Sent from my telephone"."""
     end = len(text.rstrip())
     kept = len(text)
-    while True:
+    for _ in range(_MAX_SIGNATURE_LINES):
         line_start = text.rfind("\n", 0, end) + 1
         if line_start == 0 or end - line_start > 160 or _DEVICE.fullmatch(text, line_start, end) is None:
-            return text[:kept]
+            break
         kept = line_start
         end = len(text[:line_start].rstrip())
+    return text[:kept]

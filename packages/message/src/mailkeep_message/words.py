@@ -15,7 +15,7 @@ from .text import clean_line
 from .transfer import decode_base64
 
 _MAX_HEADER = 65_536  # octets of one field that are decoded; a subject keeps 2,000 characters of them
-_WORD: Final = re.compile(r"=\?([^?\s]{1,80})\?([bBqQ])\?([^\n]{0,4000}?)\?=")
+_WORD: Final = re.compile(r"=\?([^?\s]{1,80})\?([bBqQ])\?([^\n]{0,2000}?)\?=")
 _GAP: Final = re.compile(r"[ \t]*")
 
 
