@@ -30,7 +30,7 @@
     │   ├── CursorForeign 52001, CursorForOtherFilters 52002
     │   ├── AccountNotAccessible 53001, EmailNotAccessible 53002, RoleUnmapped 53003
     │   ├── UndescribedFailure 54001
-    │   └── StoredContentUnreadable 55001
+    │   └── StoredContentUnreadable 55001, ContentNotStored 55002
     └── TransferError                 9xxxx: import and export
         ├── TransferSourceRefused         91001
         └── TransferTargetRefused         91002
@@ -295,6 +295,12 @@ class StoredContentUnreadable(ReaderError):
     """The stored octets are missing or damaged; a repair has been recorded (SYNC-120)."""
 
     code = 55001
+
+
+class ContentNotStored(ReaderError):
+    """The email is here without its octets: it exceeds the size limit, or waits for storage room."""
+
+    code = 55002
 
 
 class TransferError(MailkeepError):

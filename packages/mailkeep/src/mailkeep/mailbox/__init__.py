@@ -7,6 +7,16 @@ in one as `store_batch`.
 
 from mailkeep.mailbox.arrival import store_batch, store_prepared
 from mailkeep.mailbox.checkpoints import advance_checkpoint, load_checkpoint
+from mailkeep.mailbox.content import (
+    AttachmentPayload,
+    BodyState,
+    ContentBody,
+    ContentFailure,
+    EmailContent,
+    ReadOptions,
+    ReadResult,
+    Truncation,
+)
 from mailkeep.mailbox.folders import bind_folder, folder_bindings
 from mailkeep.mailbox.model import (
     AccountId,
@@ -28,6 +38,7 @@ from mailkeep.mailbox.model import (
 )
 from mailkeep.mailbox.prepare import PreparedBatch, PreparedMessage, prepare
 from mailkeep.mailbox.quarantine import quarantine, quarantined, release_quarantine
+from mailkeep.mailbox.reading import attachment, raw_mime, read_contents
 from mailkeep.mailbox.reconcile import (
     apply_flags,
     apply_removals,
@@ -37,15 +48,21 @@ from mailkeep.mailbox.reconcile import (
     local_uids,
     retire_other_uid_validities,
 )
+from mailkeep.mailbox.scope import ReadableFolder, Scope, resolve_scope
 from mailkeep.mailbox.status import folder_status
 
 __all__ = [
     "AccountId",
     "Arrival",
+    "AttachmentPayload",
     "BatchOutcome",
+    "BodyState",
     "Checkpoint",
     "ContentAvailability",
+    "ContentBody",
+    "ContentFailure",
     "Disposition",
+    "EmailContent",
     "Flags",
     "FolderBinding",
     "FolderId",
@@ -55,12 +72,18 @@ __all__ = [
     "PreparedMessage",
     "QuarantineReason",
     "QuarantinedMessage",
+    "ReadOptions",
+    "ReadResult",
+    "ReadableFolder",
+    "Scope",
     "SpecialUse",
+    "Truncation",
     "Uid",
     "UidValidity",
     "advance_checkpoint",
     "apply_flags",
     "apply_removals",
+    "attachment",
     "awaiting_content",
     "bind_folder",
     "filter_unknown",
@@ -72,7 +95,10 @@ __all__ = [
     "prepare",
     "quarantine",
     "quarantined",
+    "raw_mime",
+    "read_contents",
     "release_quarantine",
+    "resolve_scope",
     "retire_other_uid_validities",
     "store_batch",
     "store_prepared",

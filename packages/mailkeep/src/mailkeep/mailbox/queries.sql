@@ -286,10 +286,11 @@ ORDER BY mailbox_account_id, alias, resolution_generation;
 
 -- name: readable_rows
 -- The visible messages among the named ones that lie in readable folders, with what a content read shows of them.
-SELECT e.id, e.mail_folder_id, e.email_thread_id, e.size_octets, e.content_availability, e.is_encrypted,
-    e.internet_message_id, e.subject, e.sent_at, e.received_at, e.is_structurally_read, e.remote_flags_observed_at,
+SELECT e.id, e.mail_folder_id, e.email_thread_id, e.size_octets, e.content_availability, e.internet_message_id,
+    e.subject, e.sent_at, e.received_at, e.is_structurally_read, e.remote_flags_observed_at,
     e.is_remotely_seen, e.is_remotely_answered, e.is_remotely_flagged, e.is_remotely_draft, e.is_remotely_deleted,
-    e.remote_keywords
+    e.remote_keywords, e.sender_display_name, e.sender_address, e.sender_normalized_address,
+    e.reply_to_addresses, e.to_addresses, e.cc_addresses
 FROM stored_emails e
 WHERE e.id = ANY(%(ids)s) AND e.mail_folder_id = ANY(%(folder_ids)s)
   AND (e.remote_expunge_observed_at IS NULL OR e.is_retained_after_authored_delete);
