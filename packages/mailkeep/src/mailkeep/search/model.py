@@ -1,0 +1,170 @@
+"""The values of listing and searching: what is asked, what is found, how fresh it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from mailkeep.mailbox import AccountId, ContentAvailability, Flags
+
+
+class Direction(StrEnum):
+    """Which end of the timeline comes first."""
+
+    NEWEST_FIRST = "newest_first"
+    OLDEST_FIRST = "oldest_first"
+
+
+class RetrievalMode(StrEnum):
+    """How a search found its matches."""
+
+    LEXICAL = "lexical"
+
+
+class SemanticSearch(StrEnum):
+    """Whether matches by meaning take part. There are no embedding profiles yet, so they never do."""
+
+    INACTIVE = "inactive"
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The structured filters as asked for; None or blank text means unnamed (FIND-11).
+
+    Instants are aware. `received_on_or_after` is inclusive, `received_before` exclusive; undated mail is in neither.
+    """
+
+    sender_address: str | None = None
+    recipient_address: str | None = None
+    subject_fragment: str | None = None
+    received_on_or_after: datetime | None = None
+    received_before: datetime | None = None
+    is_remotely_seen: bool | None = None
+    is_remotely_flagged: bool | None = None
+    keyword: str | None = None
+    has_attachments: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListRequest:
+    """One page of the timeline. `accounts` and `folders` name the scope; None is everything readable."""
+
+    accounts: tuple[str, ...] | None = None
+    folders: tuple[str, ...] | None = None
+    filters: Filters = Filters()
+    include_junk_mail: bool = False
+    direction: Direction = Direction.NEWEST_FIRST
+    page_size: int = 25
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """One window of the best matches of `query_text` (its grammar: `mailkeep.terms.build_query`)."""
+
+    query_text: str
+    accounts: tuple[str, ...] | None = None
+    folders: tuple[str, ...] | None = None
+    filters: Filters = Filters()
+    include_junk_mail: bool = False
+    result_limit: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentSummary:
+    """Counts of a message's parts; inline resources and signatures are no attachments (FIND-16)."""
+
+    attachment_count: int
+    attachment_total_size_octets: int
+    inline_resource_count: int
+    is_encrypted: bool
+    carries_unverified_signature: bool
+    contains_unexpanded_tnef_part: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a list shows of one message: no body, no Cc, no recipient names (FIND-28).
+
+    `flags` are the last observed ones and all unset while `observed_at` is None.
+    """
+
+    stored_email_id: UUID
+    account_id: AccountId
+    account_display_name: str
+    folder_alias: str
+    internet_message_id: str | None
+    thread_id: UUID | None
+    subject: str | None
+    sent_at: datetime | None
+    received_at: datetime | None
+    size_octets: int
+    sender_address: str | None
+    sender_display_name: str | None
+    to_addresses: tuple[str, ...]
+    attachments: AttachmentSummary
+    content_availability: ContentAvailability
+    flags: Flags
+    observed_at: datetime | None
+
+    @property
+    def was_observed(self) -> bool:
+        """Whether anybody has looked at the flags on the server yet (FIND-15)."""
+        return self.observed_at is not None
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFreshness:
+    """When one readable folder was last synchronized; None when never (FIND-29)."""
+
+    account_id: AccountId
+    account_display_name: str
+    folder_alias: str
+    synchronized_at: datetime | None
+
+    @property
+    def was_synchronized(self) -> bool:
+        """Whether a synchronization of the folder has ever been committed."""
+        return self.synchronized_at is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of the timeline; `next_cursor` None means the end."""
+
+    emails: tuple[Summary, ...]
+    next_cursor: str | None
+    included_junk_mail: bool
+    folder_freshness: tuple[FolderFreshness, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One found message. `relevance_rank` is comparable inside one result only; matched words in `**`."""
+
+    summary: Summary
+    relevance_rank: float
+    snippets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchCount:
+    """How many messages of the scope match: exact, or an estimate from a sample of the mail."""
+
+    count: int
+    is_exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The best matches. When `ranked_among` is less than the count, only that many of the newest were ranked."""
+
+    matches: tuple[Match, ...]
+    match_count: MatchCount
+    ranked_among: int
+    retrieval_mode: RetrievalMode
+    semantic_search: SemanticSearch
+    included_junk_mail: bool
+    folder_freshness: tuple[FolderFreshness, ...]

@@ -1,0 +1,425 @@
+"""The SQL of listing and searching: statements composed from fixed pieces and bound parameters, typed rows out.
+
+No value of a request ever becomes SQL text. Statements whose best plan depends on their values are not prepared, so
+that PostgreSQL plans each with what it is given.
+"""
+
+# ruff: noqa: S608  -- statements are joined from literals of this module; values are parameters
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, LiteralString
+from uuid import UUID
+
+from psycopg import sql
+
+from mailkeep.db import Connection, load_queries
+from mailkeep.mailbox import AccountId, ContentAvailability, Flags, FolderId
+from mailkeep.search.cursor import Boundary
+from mailkeep.search.model import AttachmentSummary, Direction, Filters, Summary
+from mailkeep.terms import AllOf, AnyOf, Not, Phrase, Prefix, QueryNode, Word
+
+_SQL: Final = load_queries("mailkeep.search")
+
+VISIBLE: Final[LiteralString] = "(e.remote_expunge_observed_at IS NULL OR e.is_retained_after_authored_delete)"
+
+
+@dataclass(frozen=True, slots=True)
+class FolderNames:
+    """How a folder is called: what a summary says instead of the folder's number."""
+
+    account_id: AccountId
+    account_display_name: str
+    alias: str
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which rows a read may return: folders of the scope, and the normalized filters."""
+
+    folders: Mapping[FolderId, FolderNames]
+    filters: Filters
+
+    @property
+    def folder_ids(self) -> list[int]:
+        """The folders' keys as a parameter."""
+        return list(self.folders)
+
+    @property
+    def account_ids(self) -> list[str]:
+        """The accounts of the folders, each once."""
+        return sorted({names.account_id for names in self.folders.values()})
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A piece of a WHERE clause with its parameters."""
+
+    text: LiteralString
+    parameters: dict[str, object]
+
+
+def filter_condition(filters: Filters) -> Condition:
+    """All filters as one condition on `stored_emails e`, visibility included; array filters in the form GIN serves."""
+    clauses: list[LiteralString] = [VISIBLE]
+    parameters: dict[str, object] = {}
+
+    def add(clause: LiteralString, name: str, value: object) -> None:
+        clauses.append(clause)
+        parameters[name] = value
+
+    if filters.sender_address is not None:
+        add("e.sender_normalized_address = %(sender)s", "sender", filters.sender_address)
+    if filters.recipient_address is not None:
+        add(
+            "(e.to_addresses @> ARRAY[%(recipient)s]::text[] OR e.cc_addresses @> ARRAY[%(recipient)s]::text[])",
+            "recipient",
+            filters.recipient_address,
+        )
+    if filters.subject_fragment is not None:
+        add("e.subject ILIKE %(subject)s ESCAPE '\\'", "subject", f"%{_literal(filters.subject_fragment)}%")
+    if filters.received_on_or_after is not None:
+        add("e.received_at >= %(after)s", "after", filters.received_on_or_after)
+    if filters.received_before is not None:
+        add("e.received_at < %(before)s", "before", filters.received_before)
+    if filters.is_remotely_seen is not None:
+        add("e.is_remotely_seen = %(seen)s", "seen", filters.is_remotely_seen)
+    if filters.is_remotely_flagged is not None:
+        add("e.is_remotely_flagged = %(flagged)s", "flagged", filters.is_remotely_flagged)
+    if filters.keyword is not None:
+        add("e.remote_keywords @> ARRAY[%(keyword)s]::text[]", "keyword", filters.keyword)
+    if filters.has_attachments is not None:
+        clauses.append("e.attachment_count > 0" if filters.has_attachments else "e.attachment_count = 0")
+    return Condition(" AND ".join(clauses), parameters)
+
+
+def _literal(fragment: str) -> str:
+    return fragment.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+# Summaries and the timeline
+
+_SUMMARY_COLUMNS: Final[LiteralString] = (
+    "e.id, e.mail_folder_id, e.internet_message_id, e.email_thread_id, e.subject, e.sent_at, e.received_at,"
+    " e.size_octets, e.sender_address, e.sender_display_name, e.to_addresses, e.attachment_count,"
+    " e.attachment_total_size_octets, e.inline_resource_count, e.is_encrypted, e.carries_unverified_signature,"
+    " e.contains_unexpanded_tnef_part, e.content_availability, e.is_remotely_seen, e.is_remotely_answered,"
+    " e.is_remotely_flagged, e.is_remotely_draft, e.is_remotely_deleted, e.remote_keywords, e.remote_flags_observed_at"
+)
+
+
+def _summary(row: Sequence[Any], folders: Mapping[FolderId, FolderNames]) -> Summary:
+    names = folders[FolderId(row[1])]
+    return Summary(
+        stored_email_id=row[0],
+        account_id=names.account_id,
+        account_display_name=names.account_display_name,
+        folder_alias=names.alias,
+        internet_message_id=row[2],
+        thread_id=row[3],
+        subject=row[4],
+        sent_at=row[5],
+        received_at=row[6],
+        size_octets=row[7],
+        sender_address=row[8],
+        sender_display_name=row[9],
+        to_addresses=tuple(row[10]),
+        attachments=AttachmentSummary(*row[11:17]),
+        content_availability=ContentAvailability(row[17]),
+        flags=Flags(row[18], row[19], row[20], row[21], row[22], tuple(row[23])),
+        observed_at=row[24],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """One range of an index: the column it begins with and the value there."""
+
+    column: LiteralString
+    value: object
+
+
+_NEWEST: Final[LiteralString] = "e.received_at DESC NULLS LAST, e.id DESC"
+_OLDEST: Final[LiteralString] = "e.received_at ASC NULLS FIRST, e.id ASC"
+
+
+async def read_range(
+    connection: Connection,
+    selection: Selection,
+    walks: Sequence[Walk],
+    *,
+    direction: Direction,
+    boundary: Boundary | None,
+    dated: bool | None,
+    limit: int,
+) -> list[Summary]:
+    """Up to `limit` summaries behind the boundary in the documented order: one index range per walk, merged.
+
+    `dated` True reads dated mail only, False undated only, None both in one range. A dated boundary goes with True, an
+    undated one with False: one predicate for both would leave the index (DATA-17).
+    """
+    condition = filter_condition(selection.filters)
+    order = _NEWEST if direction is Direction.NEWEST_FIRST else _OLDEST
+    sign: LiteralString = "<" if direction is Direction.NEWEST_FIRST else ">"
+    position: LiteralString = ""
+    parameters: dict[str, object] = {**condition.parameters, "folder_ids": selection.folder_ids, "limit": limit}
+    if dated is True:
+        position = (
+            f" AND (e.received_at, e.id) {sign} (%(at)s, %(id)s)" if boundary else " AND e.received_at IS NOT NULL"
+        )
+    elif dated is False:
+        position = " AND e.received_at IS NULL" + (f" AND e.id {sign} %(id)s" if boundary else "")
+    if boundary is not None:
+        parameters |= {"at": boundary.received_at, "id": boundary.email_id}
+    branches: list[LiteralString] = []
+    for number, walk in enumerate(walks):
+        name: LiteralString = "walk" + _digits(number)
+        parameters[name] = walk.value
+        folder: LiteralString = "" if walk.column == "mail_folder_id" else " AND e.mail_folder_id = ANY(%(folder_ids)s)"
+        branches.append(
+            f"(SELECT {_SUMMARY_COLUMNS} FROM stored_emails e WHERE e.{walk.column} = %({name})s{folder}"
+            f" AND {condition.text}{position} ORDER BY {order} LIMIT %(limit)s)"
+        )
+    statement: LiteralString = branches[0]
+    if len(branches) > 1:
+        statement = f"SELECT * FROM ({' UNION ALL '.join(branches)}) e ORDER BY {order} LIMIT %(limit)s"
+    cursor = await connection.execute(statement, parameters, prepare=False)
+    return [_summary(row, selection.folders) for row in await cursor.fetchall()]
+
+
+_DIGIT: Final[tuple[LiteralString, ...]] = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
+
+
+def _digits(number: int) -> LiteralString:
+    """A number's spelling as text that the type checker knows to be ours."""
+    text: LiteralString = ""
+    for digit in str(number):
+        text += _DIGIT[int(digit)]
+    return text
+
+
+async def read_summaries(connection: Connection, selection: Selection, ids: Sequence[UUID]) -> dict[UUID, Summary]:
+    """Summaries of the named messages that still satisfy the whole selection (FIND-39)."""
+    condition = filter_condition(selection.filters)
+    statement: LiteralString = (
+        f"SELECT {_SUMMARY_COLUMNS} FROM stored_emails e"
+        f" WHERE e.id = ANY(%(ids)s) AND e.mail_folder_id = ANY(%(folder_ids)s) AND {condition.text}"
+    )
+    parameters = {**condition.parameters, "ids": list(ids), "folder_ids": selection.folder_ids}
+    cursor = await connection.execute(statement, parameters, prepare=False)
+    found = [_summary(row, selection.folders) for row in await cursor.fetchall()]
+    return {summary.stored_email_id: summary for summary in found}
+
+
+async def read_freshness(connection: Connection, folder_ids: Iterable[int]) -> dict[FolderId, datetime | None]:
+    """When each binding was last synchronized."""
+    cursor = await connection.execute(_SQL["freshness"], {"folder_ids": list(folder_ids)})
+    return {FolderId(row[0]): row[1] for row in await cursor.fetchall()}
+
+
+# Lexical search
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledQuery:
+    """A typed query as PostgreSQL reads it. `text` is its tsquery; `is_selective` is False for exclusions alone."""
+
+    text: str
+    is_selective: bool
+
+
+async def compile_query(connection: Connection, node: QueryNode, *, configuration: str) -> CompiledQuery | None:
+    """Let PostgreSQL turn the tree into a tsquery, every text a parameter; None when no word is left of it."""
+    parameters: dict[str, object] = {"configuration": configuration}
+    expression = _expression(node, parameters)
+    statement = sql.SQL("SELECT q.q::text, querytree(q.q) FROM (SELECT {} AS q) q").format(expression)
+    cursor = await connection.execute(statement, parameters, prepare=False)
+    row = await cursor.fetchone()
+    if row is None or not row[0]:
+        return None
+    return CompiledQuery(text=row[0], is_selective=row[1] not in ("", "T"))
+
+
+def _expression(node: QueryNode, parameters: dict[str, object]) -> sql.Composable:
+    match node:
+        case AllOf(nodes):
+            return (
+                sql.SQL("(") + sql.SQL(" && ").join([_expression(child, parameters) for child in nodes]) + sql.SQL(")")
+            )
+        case AnyOf(nodes):
+            return (
+                sql.SQL("(") + sql.SQL(" || ").join([_expression(child, parameters) for child in nodes]) + sql.SQL(")")
+            )
+        case Not(child):
+            return sql.SQL("(!! ") + _expression(child, parameters) + sql.SQL(")")
+        case Word(text):
+            return _call("plainto_tsquery", text, parameters)
+        case Phrase(text):
+            return _call("phraseto_tsquery", text, parameters)
+        case Prefix(text):
+            quoted = text.replace("\\", "\\\\").replace("'", "''")
+            return _call("to_tsquery", f"'{quoted}':*", parameters)
+
+
+def _call(function: LiteralString, text: str, parameters: dict[str, object]) -> sql.Composable:
+    name = f"word{len(parameters)}"
+    parameters[name] = text
+    return sql.SQL(function + "({}::regconfig, {})").format(sql.Placeholder("configuration"), sql.Placeholder(name))
+
+
+async def force_index(connection: Connection) -> None:
+    """For the rest of the transaction, let only the words' index answer."""
+    await connection.execute(_SQL["force_index"])
+
+
+async def received_span(connection: Connection, account_ids: Sequence[str]) -> tuple[datetime | None, datetime | None]:
+    """The newest and the oldest instant in the accounts; None without dated mail."""
+    cursor = await connection.execute(_SQL["latest_received"], {"account_ids": list(account_ids)})
+    row = await cursor.fetchone()
+    return (row[0], row[1]) if row is not None else (None, None)
+
+
+async def few_matching_filters(connection: Connection, selection: Selection, *, at_most: int) -> list[UUID] | None:
+    """The messages that the filters alone select; None when they are more than `at_most`."""
+    condition = filter_condition(selection.filters)
+    statement: LiteralString = (
+        f"SELECT e.id FROM stored_emails e WHERE e.mail_folder_id = ANY(%(folder_ids)s) AND {condition.text}"
+        " LIMIT %(limit)s"
+    )
+    parameters = {**condition.parameters, "folder_ids": selection.folder_ids, "limit": at_most + 1}
+    cursor = await connection.execute(statement, parameters, prepare=False)
+    rows = await cursor.fetchall()
+    return [row[0] for row in rows] if len(rows) <= at_most else None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one message in 128 says: how many of the sample match, and the instants of the nth newest of them."""
+
+    matching: int
+    instants: tuple[datetime | None, ...]
+
+
+async def read_sample(connection: Connection, selection: Selection, tsquery: str, *, nth: Sequence[int]) -> Sample:
+    """Count the sampled matches and read `received_at` of the nth newest (None where undated or fewer)."""
+    condition = filter_condition(selection.filters)
+    join: LiteralString = ""
+    if condition.parameters or selection.filters.has_attachments is not None:
+        join = f"JOIN stored_emails e ON e.id = d.stored_email_id AND {condition.text}"
+    statement: LiteralString = (
+        "SELECT count(*), (array_agg(d.received_at ORDER BY d.received_at DESC NULLS LAST))[:%(depth)s]"
+        f" FROM email_search_documents d {join}"
+        " WHERE d.search_vector @@ %(tsquery)s::tsquery AND d.mail_folder_id = ANY(%(folder_ids)s)"
+    )
+    parameters = {
+        **condition.parameters,
+        "tsquery": tsquery,
+        "folder_ids": selection.folder_ids,
+        "depth": max(nth),
+    }
+    cursor = await connection.execute(statement, parameters, prepare=False)
+    row = await cursor.fetchone()
+    count, instants = (row[0], row[1] or []) if row is not None else (0, [])
+    return Sample(matching=count, instants=tuple(instants[n - 1] if n <= len(instants) else None for n in nth))
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The best of the newest candidates: (id, rank) in result order; how many were ranked, and how many there were."""
+
+    best: tuple[tuple[UUID, float], ...]
+    ranked: int
+    candidates: int
+
+
+async def rank_newest(
+    connection: Connection,
+    selection: Selection,
+    *,
+    query: str,
+    narrowed: str,
+    not_before: datetime | None,
+    among: int,
+    limit: int,
+) -> Ranked:
+    """Rank the newest `among` matches and return the best `limit`; ties in timeline order.
+
+    `query` is what ranks, `narrowed` the same with marks. `not_before` leaves out older and undated messages.
+    """
+    condition = filter_condition(selection.filters)
+    since: LiteralString = "" if not_before is None else " AND d.received_at >= %(not_before)s"
+    statement: LiteralString = (
+        "WITH newest AS ("
+        " SELECT d.stored_email_id, d.received_at, d.search_vector, count(*) OVER () AS candidates"
+        f" FROM email_search_documents d JOIN stored_emails e ON e.id = d.stored_email_id AND {condition.text}"
+        f" WHERE d.search_vector @@ %(narrowed)s::tsquery AND d.mail_folder_id = ANY(%(folder_ids)s){since}"
+        " ORDER BY d.received_at DESC NULLS LAST, d.stored_email_id DESC LIMIT %(among)s)"
+        " SELECT n.stored_email_id, ts_rank(n.search_vector, %(query)s::tsquery) AS rank, n.candidates,"
+        " count(*) OVER ()"
+        " FROM newest n ORDER BY rank DESC, n.received_at DESC NULLS LAST, n.stored_email_id DESC LIMIT %(limit)s"
+    )
+    parameters = {
+        **condition.parameters,
+        "query": query,
+        "narrowed": narrowed,
+        "folder_ids": selection.folder_ids,
+        "not_before": not_before,
+        "among": among,
+        "limit": limit,
+    }
+    return _ranked(await (await connection.execute(statement, parameters, prepare=False)).fetchall())
+
+
+async def rank_named(connection: Connection, *, query: str, ids: Sequence[UUID], limit: int) -> Ranked:
+    """Rank all matches among the named messages."""
+    statement: LiteralString = (
+        "SELECT d.stored_email_id, ts_rank(d.search_vector, %(query)s::tsquery) AS rank, count(*) OVER (),"
+        " count(*) OVER () FROM email_search_documents d"
+        " WHERE d.stored_email_id = ANY(%(ids)s) AND d.search_vector @@ %(query)s::tsquery"
+        " ORDER BY rank DESC, d.received_at DESC NULLS LAST, d.stored_email_id DESC LIMIT %(limit)s"
+    )
+    cursor = await connection.execute(statement, {"query": query, "ids": list(ids), "limit": limit}, prepare=False)
+    return _ranked(await cursor.fetchall())
+
+
+def _ranked(rows: Sequence[Sequence[Any]]) -> Ranked:
+    best = tuple((row[0], float(row[1])) for row in rows)
+    return Ranked(best=best, ranked=rows[0][3] if rows else 0, candidates=rows[0][2] if rows else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """What was cut out of one body: the headline with its markers, and what surrounds the first place of each word."""
+
+    headline: str
+    around: tuple[str, ...]
+
+
+async def read_extracts(
+    connection: Connection,
+    ids: Sequence[UUID],
+    *,
+    query: str,
+    configuration: str,
+    options: str,
+    needles: Sequence[str],
+    part: int,
+    before: int,
+    around: int,
+) -> dict[UUID, Extract]:
+    """Cut extracts of the named messages: `part` bounds the characters that the headline reads, in one message."""
+    parameters = {
+        "ids": list(ids),
+        "query": query,
+        "configuration": configuration,
+        "options": options,
+        "needles": list(needles),
+        "part": part,
+        "before": before,
+        "around": around,
+    }
+    cursor = await connection.execute(_SQL["extracts"], parameters, prepare=False)
+    return {row[0]: Extract(row[1], tuple(row[2] or ())) for row in await cursor.fetchall()}
