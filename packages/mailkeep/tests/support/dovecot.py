@@ -61,7 +61,6 @@ def configuration(
 
     `capability` replaces what the server advertises after sign-in; the server still understands everything else.
     """
-    advertised = f"imap_capability = {capability}" if capability else ""
     internal = (
         ""
         if os.geteuid() == 0
@@ -81,33 +80,20 @@ service imap-login {{
         f"  mailbox {name} {{\n    auto = create\n    special_use = \\{role}\n  }}\n"
         for name, role in (("Sent", "Sent"), ("Drafts", "Drafts"), ("Trash", "Trash"), ("Junk", "Junk"))
     )
-    return f"""
+    settings = _settings_2_4 if _version() >= (2, 4) else _settings_2_3
+    return f"""{settings(root, owner=owner, group=group, capability=capability, mail_format=mail_format)}
 base_dir = {root}/run
 state_dir = {root}/state
 log_path = {root}/dovecot.log
-protocols = imap
 listen = 127.0.0.1
 ssl = yes
-ssl_cert = <{root}/server.pem
-ssl_key = <{root}/server.key
-disable_plaintext_auth = no
 auth_mechanisms = plain login
 auth_failure_delay = 0
 mail_max_userip_connections = 100
-mail_location = {mail_format}:~/mail
 mail_fsync = never
 first_valid_uid = 1
 first_valid_gid = 1
-{advertised}
 {internal}
-passdb {{
-  driver = passwd-file
-  args = scheme=PLAIN username_format=%u {root}/users
-}}
-userdb {{
-  driver = static
-  args = uid={owner} gid={group} home={root}/mail/%u
-}}
 namespace inbox {{
   inbox = yes
   separator = /
@@ -125,6 +111,63 @@ service imap {{
   process_limit = 256
 }}
 """
+
+
+def _settings_2_3(root: Path, *, owner: str, group: str, capability: str | None, mail_format: str) -> str:
+    """What Dovecot 2.3 (Debian 12) spells in its own way."""
+    advertised = f"imap_capability = {capability}" if capability else ""
+    return f"""
+protocols = imap
+ssl_cert = <{root}/server.pem
+ssl_key = <{root}/server.key
+disable_plaintext_auth = no
+mail_location = {mail_format}:~/mail
+{advertised}
+passdb {{
+  driver = passwd-file
+  args = scheme=PLAIN username_format=%u {root}/users
+}}
+userdb {{
+  driver = static
+  args = uid={owner} gid={group} home={root}/mail/%u
+}}
+"""
+
+
+def _settings_2_4(root: Path, *, owner: str, group: str, capability: str | None, mail_format: str) -> str:
+    """The same for Dovecot 2.4 (Debian 13); the first line has to be the first of the file."""
+    advertised = f"imap_capability = {capability}" if capability else ""
+    return f"""dovecot_config_version = 2.4.0
+dovecot_storage_version = 2.4.0
+protocols = imap
+ssl_server_cert_file = {root}/server.pem
+ssl_server_key_file = {root}/server.key
+auth_allow_cleartext = yes
+mail_driver = {mail_format}
+mail_path = ~/mail
+{advertised}
+passdb passwd-file {{
+  passwd_file_path = {root}/users
+  default_password_scheme = PLAIN
+  auth_username_format = %{{user}}
+}}
+userdb static {{
+  fields {{
+    uid = {owner}
+    gid = {group}
+    home = {root}/mail/%{{user}}
+  }}
+}}
+"""
+
+
+def _version() -> tuple[int, int]:
+    """Dovecot's major and minor version; they tell the language of its configuration."""
+    answer = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.match(r"(\d+)\.(\d+)", answer)
+    if found is None:
+        raise RuntimeError(f"Dovecot's version is unreadable: {answer!r}")
+    return int(found[1]), int(found[2])
 
 
 class Dovecot:
