@@ -147,7 +147,8 @@ class _Row:
 async def _readable_rows(db: Database, ids: Sequence[UUID], scope: Scope) -> dict[UUID, _Row]:
     async with db.connection() as connection, connection.cursor(row_factory=namedtuple_row) as cursor:
         await cursor.execute(_SQL["readable_rows"], {"ids": list(ids), "folder_ids": scope.folder_ids})
-        return {row.id: _row(row) for row in await cursor.fetchall()}
+        rows = [_row(row) for row in await cursor.fetchall()]
+    return {row.id: row for row in rows}
 
 
 def _row(row: Any) -> _Row:

@@ -20,6 +20,8 @@ _SQL: Final = load_queries("mailkeep.mailbox")
 MAX_SELECTORS: Final = 64
 MAX_SELECTOR_CHARACTERS: Final = 256
 ROLE_PREFIX: Final = "role:"
+_UNBOUND: Final = FolderId(0)
+"""Stands for the key of a folder that has none yet; real keys begin at 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +36,16 @@ class ReadableFolder:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What one request reads. `account_ids` are those asked for, in the order of configuration, mail or not."""
+    """What one request reads. `account_ids` are those asked for, in the order of configuration, mail or not.
+
+    `unbound` are the (account, alias) pairs in scope that are mapped but have never met their folder: they hold no mail,
+    and freshness names them all the same (FIND-29).
+    """
 
     account_ids: tuple[AccountId, ...]
     folders: tuple[ReadableFolder, ...]
     includes_junk: bool
+    unbound: tuple[tuple[AccountId, str], ...] = ()
 
     @property
     def folder_ids(self) -> list[FolderId]:
@@ -70,11 +77,17 @@ async def resolve_scope(
     chosen = _chosen_accounts(settings, accounts or ())
     bound = await _bound_folders(db, [account.account_id for account in chosen])
     readable = [folder for account in chosen for folder in _readable(account, bound.get(account.account_id, ()))]
-    selected = _selected(readable, folders or ())
+    waiting = [folder for account in chosen for folder in _unbound(account, bound.get(account.account_id, ()))]
+    selected = [
+        folder
+        for folder in _selected([*readable, *waiting], folders or ())
+        if include_junk or folder.special_use is not SpecialUse.JUNK
+    ]
     return Scope(
         account_ids=tuple(AccountId(account.account_id) for account in chosen),
-        folders=tuple(f for f in selected if include_junk or f.special_use is not SpecialUse.JUNK),
+        folders=tuple(folder for folder in selected if folder.folder_id != _UNBOUND),
         includes_junk=include_junk,
+        unbound=tuple((folder.account_id, folder.alias) for folder in selected if folder.folder_id == _UNBOUND),
     )
 
 
@@ -122,24 +135,38 @@ def _readable(account: AccountSettings, bound: Iterable[ReadableFolder]) -> list
         mapping.alias: mapping.special_use for mapping in account.folders if mapping.visible_to_tools
     }
     return [
-        ReadableFolder(folder.folder_id, folder.account_id, folder.alias, roles[folder.alias])
+        ReadableFolder(folder.folder_id, folder.account_id, folder.alias, roles[folder.alias] or folder.special_use)
         for folder in bound
         if folder.alias in roles
+    ]
+
+
+def _unbound(account: AccountSettings, bound: Iterable[ReadableFolder]) -> list[ReadableFolder]:
+    """The mapped and visible folders that no run has bound yet."""
+    met = {folder.alias for folder in bound}
+    return [
+        ReadableFolder(_UNBOUND, AccountId(account.account_id), mapping.alias, mapping.special_use)
+        for mapping in account.folders or ()
+        if mapping.visible_to_tools and mapping.alias not in met
     ]
 
 
 def _selected(readable: Sequence[ReadableFolder], selectors: Sequence[str]) -> list[ReadableFolder]:
     if not selectors:
         return list(readable)
-    keys: set[FolderId] = set()
+    keys: set[tuple[AccountId, str]] = set()
     for selector in selectors:
         folded = selector.strip()
         if folded[: len(ROLE_PREFIX)].lower() == ROLE_PREFIX:
             role = folded[len(ROLE_PREFIX) :].strip().casefold()
-            matching = {f.folder_id for f in readable if f.special_use is not None and f.special_use.casefold() == role}
+            matching = {
+                (folder.account_id, folder.alias)
+                for folder in readable
+                if folder.special_use is not None and folder.special_use.casefold() == role
+            }
             if not matching:
                 raise RoleUnmapped("no folder in scope carries that role")
         else:
-            matching = {folder.folder_id for folder in readable if folder.alias == folded.upper()}
+            matching = {(folder.account_id, folder.alias) for folder in readable if folder.alias == folded.upper()}
         keys |= matching
-    return [folder for folder in readable if folder.folder_id in keys]
+    return [folder for folder in readable if (folder.account_id, folder.alias) in keys]
