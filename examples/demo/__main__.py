@@ -170,7 +170,7 @@ def _compare_counts(home: Home, server: Dovecot, messages: list[DemoMessage]) ->
     stored = _stored_counts(home)
     with server.client(USER) as client:
         for folder in _folders(messages):
-            there, here = len(client.uids(_wire_name(folder))), stored.get(folder)
+            there, here = len(client.uids(_wire_name(folder))), stored.get(folder.upper())
             if there != here:
                 raise DemoFailedError(f"{folder}: {there} messages on the server, {here} stored")
     print(f"\nEvery one of the {len(messages)} messages is stored; the broken ones too.")
@@ -227,7 +227,7 @@ $ mailkeep serve""",
 
 
 def _stored_counts(home: Home) -> dict[str, int]:
-    """Return the stored count of each folder, by the folder's name on the server."""
+    """Return the stored count of each folder by its alias, the upper-cased name."""
     accounts = home.read_json("status")["accounts"]
     if not isinstance(accounts, list):
         raise DemoFailedError("`mailkeep status --json` lists no accounts")
