@@ -38,8 +38,8 @@ class ReadableFolder:
 class Scope:
     """What one request reads. `account_ids` are those asked for, in the order of configuration, mail or not.
 
-    `unbound` are the (account, alias) pairs in scope that are mapped but have never met their folder: they hold no mail,
-    and freshness names them all the same (FIND-29).
+    `unbound` are the (account, alias) pairs in scope that are mapped but have not met their folder yet: they hold no
+    mail, and freshness names them all the same (FIND-29).
     """
 
     account_ids: tuple[AccountId, ...]

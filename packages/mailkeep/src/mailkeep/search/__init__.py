@@ -3,3 +3,38 @@
 `list_emails` gives a page of the timeline, `search_emails` the best matches of a typed query; both validate before they
 read and raise the ReaderErrors of docs/spec/agents.md section 8.
 """
+
+from mailkeep.search.model import (
+    AttachmentSummary,
+    Direction,
+    Filters,
+    FolderFreshness,
+    ListRequest,
+    Match,
+    MatchCount,
+    Page,
+    RetrievalMode,
+    SearchRequest,
+    SearchResult,
+    SemanticSearch,
+    Summary,
+)
+from mailkeep.search.run import list_emails, search_emails
+
+__all__ = [
+    "AttachmentSummary",
+    "Direction",
+    "Filters",
+    "FolderFreshness",
+    "ListRequest",
+    "Match",
+    "MatchCount",
+    "Page",
+    "RetrievalMode",
+    "SearchRequest",
+    "SearchResult",
+    "SemanticSearch",
+    "Summary",
+    "list_emails",
+    "search_emails",
+]
