@@ -6,16 +6,22 @@ Open `open_resources` once per process, then `run_account` per account. Pure dec
 
 from mailkeep.sync.model import AccountOutcome, FolderOutcome, LimitReached, Outcome, Phase, Progress
 from mailkeep.sync.resources import Resources, open_resources
+from mailkeep.sync.retry import retry_quarantined
 from mailkeep.sync.run import run_account
+from mailkeep.sync.supervisor import AccountReport, FolderReport, Supervisor
 
 __all__ = [
     "AccountOutcome",
+    "AccountReport",
     "FolderOutcome",
+    "FolderReport",
     "LimitReached",
     "Outcome",
     "Phase",
     "Progress",
     "Resources",
+    "Supervisor",
     "open_resources",
+    "retry_quarantined",
     "run_account",
 ]

@@ -54,6 +54,7 @@ class Link:
         self._selected: Selected | None = None
         self._retired_commands = 0
         self._retired_octets = 0
+        self._refusals = 0
         self.failure: MailkeepError | None = None
 
     @property
@@ -120,7 +121,7 @@ class Link:
     async def _ready(self) -> ReadOnlySession:
         if self._session is None or not self._session.is_usable:
             self._drop()
-            self._session = await ReadOnlySession.connect(self._account, self._secret(), timeouts=self._timeouts)
+            self._session = await self._connect()
         session = self._session
         if self._path is not None and (session.selected is None or session.selected.path != self._path):
             try:
@@ -131,6 +132,21 @@ class Link:
             if self._selected is not None and self._selected.uid_validity != selected.uid_validity:
                 raise FolderRecreated("the folder was recreated on the server while it was being read")
             self._selected = selected
+        return session
+
+    async def _connect(self) -> ReadOnlySession:
+        """A new session. Once the server cannot be reached or will not let us in, that is so for the whole run:
+        the remaining folders are not each made to find it out again, and no credential is tried twice (SYNC-36)."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            session = await ReadOnlySession.connect(self._account, self._secret(), timeouts=self._timeouts)
+        except MailkeepError as error:
+            self._refusals += 1
+            if not error.retryable or self._refusals >= self._resilience.attempts:
+                self.failure = error
+            raise
+        self._refusals = 0
         return session
 
     def _drop(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -28,7 +30,12 @@ async def account_lease(db: Database, account_id: str) -> AsyncIterator[None]:
         row = await cursor.fetchone()
         if row is None or not row[0]:
             raise AccountHeldElsewhere("another mailkeep process is synchronizing this account")
-        yield
+        try:
+            yield
+        finally:
+            # The lock would end with the connection, but only when the server notices that it ended.
+            with contextlib.suppress(psycopg.Error):
+                await asyncio.shield(connection.execute(_SQL["leave_account"], {"account_id": account_id}))
 
 
 async def content_size(db: Database) -> int:

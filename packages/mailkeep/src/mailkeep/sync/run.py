@@ -46,9 +46,7 @@ async def run_account(
     a server that cannot be reached, a discovery that fails. Cancelling closes the connection; everything stored and
     every checkpoint stays, and the next run continues at the next message.
     """
-    account = resources.settings.account(account_id)
-    if account is None or account.kind is not AccountKind.IMAP:
-        raise ConfigurationRefused("there is no account of that id that is mirrored from a server")
+    account = mirrored_account(resources, account_id)
     async with account_lease(resources.db, account_id):
         run = _AccountRun(resources, account, Meter(account_id, progress))
         try:
@@ -141,7 +139,7 @@ class _AccountRun:
             and (known.special_use is None or target.role is None or known.special_use.value == target.role.value)
         ):
             return known
-        return await bind_target(self._resources, self._account, target, known)
+        return await _bind_target(self._resources, self._account, target, known)
 
     async def _recommit(self, turn: FolderTurn) -> FolderOutcome:
         """An idle folder commits its place again, so that the freshness which readers see moves (SYNC-53)."""
@@ -185,18 +183,29 @@ class _AccountRun:
         return replace(turn, checkpoint=await load_checkpoint(self._resources.db, turn.binding.folder_id), status=None)
 
     def _new_link(self) -> Link:
-        return Link(
-            self._account, self._secret, resilience=self._resources.resilience, timeouts=self._resources.timeouts
-        )
+        return account_link(self._resources, self._account)
 
-    def _secret(self) -> SecretStr:
-        reference = self._account.secrets.password
-        if reference is None:
+
+def mirrored_account(resources: Resources, account_id: str) -> AccountSettings:
+    """The account's settings. Raises ConfigurationRefused for an unknown account and for one filled by imports."""
+    account = resources.settings.account(account_id)
+    if account is None or account.kind is not AccountKind.IMAP:
+        raise ConfigurationRefused("there is no account of that id that is mirrored from a server")
+    return account
+
+
+def account_link(resources: Resources, account: AccountSettings) -> Link:
+    """A link that resolves the account's secret anew whenever it connects."""
+
+    def secret() -> SecretStr:
+        if account.secrets.password is None:
             raise ConfigurationRefused("the account has no password reference")
-        return resolve_secret(reference, self._resources.home)
+        return resolve_secret(account.secrets.password, resources.home)
+
+    return Link(account, secret, resilience=resources.resilience, timeouts=resources.timeouts)
 
 
-async def bind_target(
+async def _bind_target(
     resources: Resources, account: AccountSettings, target: Target, known: FolderBinding | None
 ) -> FolderBinding:
     binding = await bind_folder(

@@ -1,0 +1,207 @@
+"""Keeping every account in line for as long as the process runs (spec SYNC section 2).
+
+Each account has its own task, failure count and backoff, so that nothing in one delays or fails another apart from
+waiting for a run slot. Slots are given in the order of asking: an account with much to fetch gives its slot back after
+every run and asks again at once, so a large first synchronization never keeps a small account waiting for long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from mailkeep.config import AccountKind, AccountSettings, Settings
+from mailkeep.errors import AccountHeldElsewhere, MailkeepError
+from mailkeep.sync.model import AccountOutcome, FolderOutcome, Phase, Progress
+from mailkeep.sync.resources import Resources
+from mailkeep.sync.run import run_account
+from mailkeep.sync.schedule import wait_before_next_run
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderReport:
+    """How a folder's last run ended, and when."""
+
+    outcome: FolderOutcome
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AccountReport:
+    """What operators read of one account (SYNC-11). In this process only; it starts afresh with the next."""
+
+    account_id: str
+    phase: Phase
+    next_run_at: datetime | None
+    failure_count: int
+    failure_code: int | None
+    progress: Progress | None
+    folders: tuple[FolderReport, ...]
+
+
+@dataclass(slots=True)
+class _Account:
+    """The state of one account's task."""
+
+    account_id: str
+    phase: Phase = Phase.NOT_STARTED
+    next_run_at: datetime | None = None
+    failures: int = 0
+    failure_code: int | None = None
+    progress: Progress | None = None
+    folders: dict[str, FolderReport] = field(default_factory=dict)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+
+class Supervisor:
+    """Runs all accounts until `stop`. `settings` gives the snapshot that the next run uses (SYNC-2)."""
+
+    def __init__(
+        self,
+        resources: Resources,
+        *,
+        settings: Callable[[], Settings] | None = None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._resources = resources
+        self._settings = settings or (lambda: resources.settings)
+        self._chance = chance
+        self._accounts: dict[str, _Account] = {}
+        self._slots = asyncio.Semaphore(resources.bounds.max_concurrent_accounts)
+
+    def report(self) -> tuple[AccountReport, ...]:
+        """Every account this process has met, in the order met."""
+        return tuple(
+            AccountReport(
+                account_id=account.account_id,
+                phase=account.phase,
+                next_run_at=account.next_run_at,
+                failure_count=account.failures,
+                failure_code=account.failure_code,
+                progress=account.progress,
+                folders=tuple(account.folders.values()),
+            )
+            for account in self._accounts.values()
+        )
+
+    def wake(self, account_id: str) -> bool:
+        """Let an account's next run begin now; False for an account that is not supervised."""
+        account = self._accounts.get(account_id)
+        if account is None or account.task is None or account.task.done():
+            return False
+        account.wake.set()
+        return True
+
+    def stop(self) -> None:
+        """Begin nothing new; `run` returns when what is under way has ended or its time is over."""
+        self._resources.stopping.set()
+        for account in self._accounts.values():
+            account.wake.set()
+
+    async def run(self) -> None:
+        """Supervise until `stop`, then drain for at most `shutdown_drain_timeout` and cancel the rest (SYNC-10)."""
+        try:
+            while not self._resources.stopping.is_set():
+                self._start_missing()
+                await self._pause(self._settings().mail_synchronization.interval)
+        finally:
+            self.stop()
+            await self._drain()
+
+    def _start_missing(self) -> None:
+        for settings in self._settings().mail_synchronization.accounts:
+            if settings.kind is not AccountKind.IMAP:
+                continue
+            account = self._accounts.setdefault(settings.account_id, _Account(settings.account_id))
+            if account.task is None or account.task.done():
+                account.task = asyncio.create_task(self._supervise(account), name=f"sync {account.account_id}")
+
+    async def _pause(self, time: timedelta) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(time.total_seconds()):
+                await self._resources.stopping.wait()
+
+    async def _drain(self) -> None:
+        tasks = {account.task for account in self._accounts.values() if account.task is not None}
+        if not tasks:
+            return
+        drain = self._settings().mail_synchronization.shutdown_drain_timeout.total_seconds()
+        _, late = await asyncio.wait(tasks, timeout=drain)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _supervise(self, account: _Account) -> None:
+        while not self._resources.stopping.is_set():
+            settings = self._settings()
+            if _served(settings, account.account_id) is None:
+                account.phase, account.next_run_at = Phase.NOT_STARTED, None
+                return  # left the configuration; what is stored stays (SYNC-6)
+            account.phase, account.next_run_at = Phase.WAITING_FOR_RUN_SLOT, None
+            async with self._slots:
+                if self._resources.stopping.is_set():
+                    return
+                account.phase = Phase.RUNNING
+                outcome = await self._attempt(account, settings)
+            await self._wait(account, settings, more_remains=outcome is not None and outcome.more_remains)
+
+    async def _attempt(self, account: _Account, settings: Settings) -> AccountOutcome | None:
+        """One run; its failure is counted, never raised."""
+
+        def note(progress: Progress) -> None:
+            account.progress = progress
+
+        account.wake.clear()
+        resources = replace(self._resources, settings=settings)
+        try:
+            outcome = await run_account(resources, account.account_id, progress=note)
+        except AccountHeldElsewhere as error:
+            account.failure_code = error.code  # its owner does the work; that is no failure of ours
+            return None
+        except MailkeepError as error:
+            account.failures += 1
+            account.failure_code = error.code
+            log.warning("account run failed", extra={"account_id": account.account_id, "failure_code": error.code})
+            return None
+        except Exception as error:
+            account.failures += 1
+            account.failure_code = 0
+            log.error(  # noqa: TRY400  -- a traceback can hold mail
+                "account run failed", extra={"account_id": account.account_id, "error": type(error).__name__}
+            )
+            return None
+        finally:
+            account.progress = None
+        for folder in outcome.folders:
+            account.folders[folder.alias] = FolderReport(folder, outcome.finished_at)
+        account.failures = account.failures + 1 if outcome.is_failed else 0
+        account.failure_code = next((folder.failure_code for folder in outcome.folders if folder.failure_code), None)
+        return outcome
+
+    async def _wait(self, account: _Account, settings: Settings, *, more_remains: bool) -> None:
+        bounds = settings.mail_synchronization
+        wait = wait_before_next_run(
+            interval=bounds.interval,
+            max_failure_backoff=bounds.max_failure_backoff,
+            failures=account.failures,
+            more_remains=more_remains,
+            chance=self._chance(),
+        )
+        account.phase = Phase.WAITING_FOR_NEXT_RUN
+        account.next_run_at = self._resources.now() + wait
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait.total_seconds()):
+                await account.wake.wait()
+
+
+def _served(settings: Settings, account_id: str) -> AccountSettings | None:
+    account = settings.account(account_id)
+    return account if account is not None and account.kind is AccountKind.IMAP else None
