@@ -17,6 +17,7 @@ from mailkeep.mailbox.content import (
     ReadResult,
     Truncation,
 )
+from mailkeep.mailbox.erase import erase_account
 from mailkeep.mailbox.folders import bind_folder, folder_bindings
 from mailkeep.mailbox.model import (
     AccountId,
@@ -86,6 +87,7 @@ __all__ = [
     "attachment",
     "awaiting_content",
     "bind_folder",
+    "erase_account",
     "filter_unknown",
     "folder_bindings",
     "folder_status",

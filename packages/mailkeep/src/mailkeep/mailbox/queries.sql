@@ -308,3 +308,12 @@ ON CONFLICT (stored_email_id) DO UPDATE SET
     defect = CASE WHEN excluded.last_requested_at >= r.last_requested_at THEN excluded.defect ELSE r.defect END,
     last_requested_at = greatest(r.last_requested_at, excluded.last_requested_at),
     request_count = r.request_count + 1;
+
+-- name: erase_some_of_account
+-- One pass of erasing an account: its messages with everything that hangs on them.
+DELETE FROM stored_emails
+WHERE id IN (SELECT id FROM stored_emails WHERE mailbox_account_id = %(account_id)s ORDER BY id LIMIT %(limit)s);
+
+-- name: erase_account
+-- What is left of an account without messages: folders, checkpoints, conversations, quarantine.
+DELETE FROM mailbox_accounts WHERE id = %(account_id)s;
