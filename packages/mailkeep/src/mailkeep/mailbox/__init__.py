@@ -19,6 +19,7 @@ from mailkeep.mailbox.content import (
 )
 from mailkeep.mailbox.erase import erase_account
 from mailkeep.mailbox.folders import bind_folder, folder_bindings
+from mailkeep.mailbox.isolation import quarantine, quarantined, release_quarantine
 from mailkeep.mailbox.model import (
     AccountId,
     Arrival,
@@ -37,8 +38,7 @@ from mailkeep.mailbox.model import (
     Uid,
     UidValidity,
 )
-from mailkeep.mailbox.prepare import PreparedBatch, PreparedMessage, prepare
-from mailkeep.mailbox.quarantine import quarantine, quarantined, release_quarantine
+from mailkeep.mailbox.preparation import PreparedBatch, PreparedMessage, prepare
 from mailkeep.mailbox.reading import attachment, raw_mime, read_contents
 from mailkeep.mailbox.reconcile import (
     apply_flags,

@@ -19,7 +19,7 @@ from uuid import UUID
 import psycopg
 
 from mailkeep.db import Connection, Database, load_queries, uuid7s
-from mailkeep.mailbox import quarantine as quarantine_room
+from mailkeep.mailbox.isolation import quarantine
 from mailkeep.mailbox.model import (
     Arrival,
     BatchOutcome,
@@ -30,7 +30,7 @@ from mailkeep.mailbox.model import (
     Uid,
     UidValidity,
 )
-from mailkeep.mailbox.prepare import (
+from mailkeep.mailbox.preparation import (
     DEFAULT_LIMITS,
     PreparedBatch,
     PreparedMessage,
@@ -129,7 +129,7 @@ async def _store_lesser(db: Database, target: _Target, message: PreparedMessage,
             if refused is None:
                 raise
         state, form = refused, next_form(lesser.form, is_too_long=refused == TOO_LONG)
-    await quarantine_room.quarantine(
+    await quarantine(
         db,
         target.binding.folder_id,
         uid_validity=target.uid_validity,

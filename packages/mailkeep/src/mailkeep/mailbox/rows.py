@@ -12,7 +12,7 @@ from mailkeep.db import Connection, load_queries
 from mailkeep.mailbox import copyformat as cf
 from mailkeep.mailbox.document import SearchDocument
 from mailkeep.mailbox.model import FolderBinding, UidValidity
-from mailkeep.mailbox.prepare import ROW_COLUMNS, PreparedMessage
+from mailkeep.mailbox.preparation import ROW_COLUMNS, PreparedMessage
 from mailkeep.threads import ThreadPlacement
 
 _SQL: Final = load_queries("mailkeep.mailbox")
