@@ -6,12 +6,14 @@ from the capability's exported names, so that two faces never answer the same qu
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
+from uuid import UUID
 
 from pydantic import SecretStr
 
@@ -19,14 +21,67 @@ from mailkeep.config import AccountKind, AccountSettings, MailSynchronizationSet
 from mailkeep.db import Database, SchemaStatus, SqlResult, psql_environment, read_only
 from mailkeep.db import status as schema_status
 from mailkeep.db import upgrade as upgrade_schema
-from mailkeep.errors import AccountNotAccessible, ConfigurationRefused
+from mailkeep.errors import (
+    AccountNotAccessible,
+    ConfigurationRefused,
+    EmailIdMalformed,
+    MailkeepError,
+    ReaderError,
+)
 from mailkeep.imap import ReadOnlySession, Timeouts
-from mailkeep.mailbox import AccountId, FolderStatus, QuarantinedMessage, folder_bindings, folder_status, quarantined
-from mailkeep.mailbox.prepare import DEFAULT_LIMITS
+from mailkeep.mailbox import (
+    AccountId,
+    ContentFailure,
+    FolderStatus,
+    QuarantinedMessage,
+    ReadOptions,
+    Scope,
+    attachment,
+    erase_account,
+    folder_bindings,
+    folder_status,
+    quarantined,
+    raw_mime,
+    read_contents,
+    resolve_scope,
+)
+from mailkeep.mailbox.preparation import DEFAULT_LIMITS
+from mailkeep.search import ListRequest, Page, SearchRequest, SearchResult, Summary, list_emails, search_emails
+from mailkeep.shown import ShownAttachment, ShownMessage, shown_message
+from mailkeep.sync import AccountOutcome, Progress, Supervisor, open_resources, retry_quarantined, run_account
 from mailkeep.sync.queries import account_lease
-from mailkeep.transfer import ImportOutcome, find_sources, import_sources
-from mailkeep_message import Limits
+from mailkeep.transfer import (
+    EmlWriter,
+    ExportedItem,
+    ExportFormat,
+    ExportOutcome,
+    ImportOutcome,
+    ItemFlags,
+    MaildirWriter,
+    MboxWriter,
+    export_items,
+    find_sources,
+    import_sources,
+)
+from mailkeep_message import Limits, read_headers
 
+__all__ = [
+    "AccountReport",
+    "App",
+    "FolderReport",
+    "ProbedFolder",
+    "QuarantineEntry",
+    "RunResult",
+    "ShownAttachment",
+    "ShownMessage",
+    "database_status",
+    "probe_account",
+    "upgrade_database",
+]
+
+EXPORT_PAGE: Final = 100
+PROGRESS_SECONDS: Final = 0.5
+UUID_CHARACTERS: Final = 36
 PROBE_TIMEOUTS = Timeouts(connect=15.0, idle=20.0, command=60.0)
 MAX_SQL_ROWS: Final = 1_000
 
@@ -91,6 +146,14 @@ class QuarantineEntry:
     last_attempt_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What the run of one account came to, or why it could not run."""
+
+    account_id: str
+    outcome: AccountOutcome | MailkeepError
+
+
 class App:
     """Settings and an open database; made by `App.open`."""
 
@@ -98,6 +161,7 @@ class App:
         self.home = home
         self.settings = settings
         self.db = db
+        self._supervisor: Supervisor | None = None
 
     @classmethod
     @asynccontextmanager
@@ -118,19 +182,23 @@ class App:
 
     async def status(self, account_id: str | None = None) -> tuple[AccountReport, ...]:
         """Every configured account with what its folders hold."""
-        return tuple(
-            [
+        running = {report.account_id: report for report in self._supervisor.report()} if self._supervisor else {}
+        reports = []
+        for account in self.accounts(account_id):
+            statuses = await folder_status(self.db, AccountId(account.account_id))
+            run = running.get(account.account_id)
+            reports.append(
                 AccountReport(
                     account=account.account_id,
                     name=account.display_name,
                     kind=account.kind.value,
-                    folders=tuple(
-                        folder_report(status) for status in await folder_status(self.db, AccountId(account.account_id))
-                    ),
+                    folders=tuple(folder_report(status) for status in statuses),
+                    phase=run.phase.value if run is not None else None,
+                    next_run_at=run.next_run_at if run is not None else None,
+                    failure_count=run.failure_count if run is not None else 0,
                 )
-                for account in self.accounts(account_id)
-            ]
-        )
+            )
+        return tuple(reports)
 
     async def quarantine(self, account_id: str | None = None) -> tuple[QuarantineEntry, ...]:
         """Every quarantined message of the configured accounts, by account, folder and UID."""
@@ -142,6 +210,130 @@ class App:
                     for message in await quarantined(self.db, binding.folder_id)
                 ]
         return tuple(found)
+
+    async def synchronize(
+        self, accounts: Sequence[AccountSettings], *, progress: Callable[[Progress], None] | None = None
+    ) -> list[RunResult]:
+        """Mirror each account until everything is here; a failing account is in the results and delays no other."""
+        slots = asyncio.Semaphore(self.settings.mail_synchronization.max_concurrent_accounts)
+
+        async def run(account: AccountSettings) -> RunResult:
+            async with slots:
+                try:
+                    outcome = await run_account(resources, account.account_id, progress=progress, until_complete=True)
+                except MailkeepError as error:
+                    return RunResult(account.account_id, error)
+                return RunResult(account.account_id, outcome)
+
+        async with open_resources(self.db, self.settings, self.home) as resources, asyncio.TaskGroup() as group:
+            tasks = [group.create_task(run(account)) for account in accounts]
+        return [task.result() for task in tasks]
+
+    async def supervise(
+        self,
+        stop: asyncio.Event,
+        *,
+        accounts: Sequence[AccountSettings] | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        """Keep these accounts (None: all) mirrored until `stop`; what is under way then gets its drain time."""
+        settings = self.settings if accounts is None else only_accounts(self.settings, accounts)
+        async with open_resources(self.db, settings, self.home) as resources, asyncio.TaskGroup() as group:
+            supervisor = self._supervisor = Supervisor(resources)
+            running, stopped = group.create_task(supervisor.run()), group.create_task(stop.wait())
+            try:
+                while not stopped.done() and not running.done():
+                    for report in supervisor.report() if progress is not None else ():
+                        if report.progress is not None and progress is not None:
+                            progress(report.progress)
+                    await asyncio.wait(
+                        [stopped, running], timeout=PROGRESS_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                    )
+            finally:
+                supervisor.stop()
+                stopped.cancel()
+                await running
+                self._supervisor = None
+
+    async def retry_quarantined(self, accounts: Sequence[AccountSettings]) -> int:
+        """Fetch and store again what waits in quarantine; how many messages left it, stored or gone."""
+        settled = 0
+        async with open_resources(self.db, self.settings, self.home) as resources:
+            for account in accounts:
+                for folder in await retry_quarantined(resources, account.account_id):
+                    settled += folder.arrivals.stored + folder.gone
+        return settled
+
+    async def erase_account(self, account_id: str) -> int:
+        """Erase all that is stored of an account; the number of messages. Raises AccountHeldElsewhere."""
+        async with account_lease(self.db, account_id):
+            return await erase_account(self.db, AccountId(account_id))
+
+    async def probe_database(self) -> None:
+        """Ask the database for nothing. Raises DatabaseUnavailable."""
+        await read_only(self.db, "SELECT 1", max_rows=1)
+
+    async def list(self, request: ListRequest) -> Page:
+        """One page of the timeline; raises the reader errors of `mailkeep.search.list_emails`."""
+        return await list_emails(self.db, self.settings, request)
+
+    async def search(self, request: SearchRequest) -> SearchResult:
+        """The best matches; raises the reader errors of `mailkeep.search.search_emails`."""
+        return await search_emails(self.db, self.settings, request)
+
+    async def show(self, email_id: str) -> ShownMessage:
+        """One email as a person reads it, with its sanitized HTML. Raises EmailIdMalformed and reader errors."""
+        options = ReadOptions(
+            max_body_characters=self.settings.email_content.max_body_characters,
+            max_characters_per_read=self.settings.email_content.max_characters_per_read,
+            include_html=True,
+        )
+        result = await read_contents(
+            self.db, scope=await self._scope(), now=utc_now(), ids=[parse_email_id(email_id)], options=options
+        )
+        (outcome,) = result.outcomes
+        if isinstance(outcome, ContentFailure):
+            raise outcome.error
+        return shown_message(outcome)
+
+    async def raw(self, email_id: str) -> bytes:
+        """The stored octets of one email, verified."""
+        return await raw_mime(self.db, parse_email_id(email_id), scope=await self._scope(), now=utc_now())
+
+    async def header_fields(self, email_id: str) -> tuple[tuple[str, str], ...]:
+        """Every header field in order, unfolded, octets that are no UTF-8 replaced."""
+        message = await asyncio.to_thread(read_headers, await self.raw(email_id))
+        return tuple((field.name, unfolded(field.value)) for field in message.headers)
+
+    async def attachment(self, email_id: UUID, position: int) -> bytes:
+        """The decoded octets of one attachment."""
+        payload = await attachment(self.db, email_id, position=position, scope=await self._scope(), now=utc_now())
+        return payload.octets
+
+    async def export(self, request: ListRequest, path: Path, form: ExportFormat) -> ExportOutcome:
+        """Write everything the request lists, page after page, to files. Raises TransferTargetRefused."""
+        writer = export_writer(form, path, by_account=len(self.accounts()) > 1)
+        return await export_items(self._exported(request), writer)
+
+    async def _exported(self, request: ListRequest) -> AsyncIterator[ExportedItem]:
+        scope = await self._scope()
+        cursor: str | None = None
+        while True:
+            page = await self.list(replace(request, page_size=EXPORT_PAGE, cursor=cursor))
+            for summary in page.emails:
+                octets, trouble = None, ""
+                try:
+                    octets = await raw_mime(self.db, summary.stored_email_id, scope=scope, now=utc_now())
+                except ReaderError as error:
+                    trouble = error.message
+                yield exported_item(summary, octets, trouble)
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def _scope(self) -> Scope:
+        """Everything that may be read, junk included: whoever names a message by its id means that one."""
+        return await resolve_scope(self.db, self.settings, include_junk=True)
 
     async def import_path(
         self,
@@ -164,7 +356,7 @@ class App:
                 alias=alias,
                 max_octets=bounds.max_raw_mime_bytes,
                 limits=reading_limits(bounds),
-                now=lambda: datetime.now(UTC),
+                now=utc_now,
                 report=report,
             )
 
@@ -175,6 +367,50 @@ class App:
     def psql_environment(self) -> dict[str, str]:
         """The variables that make psql connect to this database; they may hold a password."""
         return psql_environment(self.db.dsn)
+
+
+def parse_email_id(text: str) -> UUID:
+    """An email id as people and links write it. Raises EmailIdMalformed."""
+    try:
+        return UUID(text) if len(text) == UUID_CHARACTERS else UUID("")
+    except ValueError:
+        raise EmailIdMalformed("that is not an email id") from None
+
+
+def unfolded(value: bytes) -> str:
+    """A header field's value on one line (RFC 5322 §2.2.3)."""
+    return " ".join(value.decode("utf-8", "replace").split())
+
+
+def export_writer(form: ExportFormat, path: Path, *, by_account: bool) -> MboxWriter | MaildirWriter | EmlWriter:
+    """The writer of a format. Raises TransferTargetRefused when something is in its way."""
+    if form is ExportFormat.MBOX:
+        return MboxWriter(path)
+    if form is ExportFormat.MAILDIR:
+        return MaildirWriter(path, by_account=by_account)
+    return EmlWriter(path, by_account=by_account)
+
+
+def exported_item(summary: Summary, octets: bytes | None, trouble: str) -> ExportedItem:
+    """A listed message on its way into a file."""
+    flags = summary.flags
+    return ExportedItem(
+        id=str(summary.stored_email_id),
+        account_id=summary.account_id,
+        folder=summary.folder_alias,
+        sender=summary.sender_address,
+        received_at=summary.received_at,
+        flags=ItemFlags(
+            seen=flags.seen, answered=flags.answered, flagged=flags.flagged, draft=flags.draft, deleted=flags.deleted
+        ),
+        octets=octets,
+        trouble=trouble,
+    )
+
+
+def utc_now() -> datetime:
+    """The clock of the faces."""
+    return datetime.now(UTC)
 
 
 def quarantine_entry(account_id: str, alias: str, message: QuarantinedMessage) -> QuarantineEntry:
@@ -190,6 +426,12 @@ def quarantine_entry(account_id: str, alias: str, message: QuarantinedMessage) -
         first_seen_at=message.first_seen_at,
         last_attempt_at=message.last_attempt_at,
     )
+
+
+def only_accounts(settings: Settings, accounts: Sequence[AccountSettings]) -> Settings:
+    """The settings as if these accounts were all there are."""
+    section = settings.mail_synchronization.model_copy(update={"accounts": tuple(accounts)})
+    return settings.model_copy(update={"mail_synchronization": section})
 
 
 def reading_limits(bounds: MailSynchronizationSettings) -> Limits:

@@ -17,13 +17,9 @@ from mailkeep.errors import (
     AccountNotAccessible,
     ConfigurationError,
     DatabaseUnavailable,
-    EmailNotAccessible,
     MailkeepError,
     MailServerError,
-    ReaderError,
     RoleUnmapped,
-    StoredContentUnreadable,
-    UndescribedFailure,
 )
 
 T = TypeVar("T")
@@ -59,17 +55,17 @@ _CODES: tuple[tuple[type[MailkeepError], ExitCode], ...] = (
     (ConfigurationError, ExitCode.USAGE),
     (MailServerError, ExitCode.UNAVAILABLE),
     (DatabaseUnavailable, ExitCode.UNAVAILABLE),
-    (EmailNotAccessible, ExitCode.FAILED),
-    (StoredContentUnreadable, ExitCode.FAILED),
-    (UndescribedFailure, ExitCode.FAILED),
     (AccountNotAccessible, ExitCode.USAGE),
     (RoleUnmapped, ExitCode.USAGE),
-    (ReaderError, ExitCode.USAGE),
 )
+# Requests that cannot be answered as asked: values, counts, ids, cursors.
+_USAGE_CATEGORIES = (51, 52)
 
 
 def exit_code(error: MailkeepError) -> ExitCode:
     """The exit code that belongs to a failure."""
+    if error.code // 1000 in _USAGE_CATEGORIES:
+        return ExitCode.USAGE
     return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.FAILED)
 
 
@@ -95,6 +91,15 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(cancellable())
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
+
+
+def stop_on_signals() -> asyncio.Event:
+    """An event that Ctrl-C and SIGTERM set, in the place of cancelling: for work that drains before it ends."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    return stop
 
 
 def guarded(command: Callable[[], Any]) -> int:

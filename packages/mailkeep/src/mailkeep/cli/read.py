@@ -194,15 +194,16 @@ async def _show(
             sys.stdout.buffer.write(octets)
             sys.stdout.flush()
             return
+        if headers:
+            for name, value in await mailkeep.header_fields(email_id):
+                show(f"{neutralise(name)}: {neutralise(value)}")
+            return
         message = await mailkeep.show(email_id)
         if attachments is not None:
             await _save_attachments(mailkeep, message, attachments)
             return
     if as_json:
         show_json(message)
-    elif headers:
-        for name, value in message.header_fields:
-            show(f"{neutralise(name)}: {neutralise(value)}")
     elif html:
         if message.html is None:
             say("This message has no HTML body.")
@@ -216,7 +217,9 @@ def _show_text(message: ShownMessage) -> None:
     for name, value in message.fields:
         show(f"{name}: {neutralise(value)}")
     for attachment in message.attachments:
-        show(f"Attachment: {neutralise(attachment.name)} ({attachment.media_type}, {size(attachment.size)})")
+        show(
+            f"Attachment: {neutralise(attachment.name or 'unnamed')} ({attachment.media_type}, {size(attachment.size)})"
+        )
     show("")
     show(neutralise(message.text, lines=True))
     for note in message.notes:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from typing import Annotated
 
 import typer
 
 from mailkeep.app import App
-from mailkeep.cli.exits import run
+from mailkeep.cli.exits import run, stop_on_signals
 from mailkeep.cli.terminal import say
 from mailkeep.config import HttpSettings, check_references, home, posture_warnings
 
@@ -37,15 +35,12 @@ async def _serve(port: int | None, *, mirrors: bool) -> None:
             say(f"Warning: {warning}")
         check_references(mailkeep.settings, mailkeep.home)
         listener = listen(_listener_settings(mailkeep.settings.http, port))
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
+        stop = stop_on_signals()
         async with serve_http(create_app(mailkeep), listener):
             _say_how_to_connect(mailkeep, listener.url)
             if mirrors and mailkeep.settings.mail_synchronization.enabled:
                 await mailkeep.supervise(stop)
-            await stop.wait()
+            await stop.wait()  # at once when the supervisor ran, since it ends by the same event
             say("Stopping…")
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mailkeep.app import AccountReport, App, RunResult
-from mailkeep.cli.exits import ExitCode, report, run
+from mailkeep.cli.exits import ExitCode, report, run, stop_on_signals
 from mailkeep.cli.progress import ProgressDisplay
 from mailkeep.cli.terminal import say, show_json, table
 from mailkeep.config import AccountKind, check_references, home
@@ -34,10 +34,11 @@ def sync(
     that a server was unavailable or refused the login, 1 that a folder failed.
     """
     try:
-        raise typer.Exit(run(_sync(account, once=once, retry_quarantined=retry_quarantined, as_json=as_json)))
+        code = run(_sync(account, once=once, retry_quarantined=retry_quarantined, as_json=as_json))
     except KeyboardInterrupt:
         say("Stopped. What was stored is kept; go on with: mailkeep sync" + (" --once" if once else ""))
         raise typer.Exit(ExitCode.INTERRUPTED) from None
+    raise typer.Exit(code)
 
 
 async def _sync(account: str | None, *, once: bool, retry_quarantined: bool, as_json: bool) -> int:
@@ -49,9 +50,10 @@ async def _sync(account: str | None, *, once: bool, retry_quarantined: bool, as_
         with ProgressDisplay() as display:
             if retry_quarantined:
                 retried = await mailkeep.retry_quarantined(chosen)
-                say(f"{retried} quarantined messages are tried again.")
+                say(f"{retried} messages left the quarantine.")
             if not once:
-                await mailkeep.keep_synchronizing(chosen, progress=display.show)
+                await mailkeep.supervise(stop_on_signals(), accounts=chosen, progress=display.show)
+                say("Stopped. What was stored is kept; go on with: mailkeep sync")
                 return ExitCode.OK
             results = await mailkeep.synchronize(chosen, progress=display.show)
     if as_json:

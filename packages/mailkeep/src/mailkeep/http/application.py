@@ -95,7 +95,9 @@ async def _search(request: Request, q: str = "", cursor: str | None = None) -> H
     result = await mailkeep.search(SearchRequest(query_text=query, result_limit=RESULTS_PER_PAGE))
     about = "" if result.match_count.is_exact else "about "
     notes = [f"{len(result.matches)} of {about}{result.match_count.count} matches."] if result.matches else []
-    return HTMLResponse(pages.search_page(query, [_match_block(match) for match in result.matches], notes=notes, more=None))
+    return HTMLResponse(
+        pages.search_page(query, [_match_block(match) for match in result.matches], notes=notes, more=None)
+    )
 
 
 def _match_block(match: Match) -> str:
@@ -151,5 +153,3 @@ async def _http_failure(_: Request, error: Exception) -> Response:
 async def _unnamed_failure(_: Request, error: Exception) -> Response:
     del error  # its text may quote mail
     return HTMLResponse(pages.error_page("Error", "The request could not be answered."), status_code=500)
-
-

@@ -1,0 +1,115 @@
+"""`mailkeep serve` as a person and a browser meet it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import quote, urlsplit
+
+import pytest
+from support.command import Installation, Running
+from support.dovecot import Dovecot
+
+
+class Browser:
+    """Plain requests to one server."""
+
+    def __init__(self, url: str) -> None:
+        self.address = urlsplit(url).netloc
+
+    def get(self, path: str, **headers: str) -> tuple[int, str, dict[str, str]]:
+        """Status, text and headers of one answer; `headers` replace the usual ones, with `_` for `-`."""
+        connection = http.client.HTTPConnection(self.address, timeout=30)
+        try:
+            connection.putrequest("GET", path, skip_host=True)
+            for name, value in ({"Host": self.address} | {k.replace("_", "-"): v for k, v in headers.items()}).items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode(), {k.lower(): v for k, v in answer.getheaders()}
+        finally:
+            connection.close()
+
+
+@contextmanager
+def served(installation: Installation, *extra: str) -> Iterator[tuple[Browser, Running]]:
+    """A running server and a browser for it."""
+    with installation.started("serve", "--port", "0", *extra) as running:
+        match = running.await_line(r"Status and search: (http://127\.0\.0\.1:\d+)/")
+        yield Browser(match[1]), running
+
+
+def test_pages_show_what_is_held_and_find_mail(mirrored: Installation) -> None:
+    """Status, search and message pages, JSON status and the probe answer; SIGTERM ends the service cleanly."""
+    with served(mirrored, "--no-sync") as (browser, running):
+        status, text, headers = browser.get("/")
+        assert status == 200
+        assert "INBOX" in text
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert browser.get("/healthz")[:2] == (200, "ok\n")
+        accounts = json.loads(browser.get("/api/status")[1])["accounts"]
+        assert {folder["folder"]: folder["stored"] for folder in accounts[0]["folders"]}["INBOX"] == 4
+        status, text, _ = browser.get("/search?q=" + quote("lanterns"))
+        assert status == 200
+        assert "<mark>lanterns</mark>" in text
+        match = re.search(r'href="(/message/[0-9a-f-]+)"', text)
+        assert match is not None
+        status, text, _ = browser.get(match[1])
+        assert status == 200
+        assert "Bring lanterns." in text
+        assert "<script" not in text
+        assert browser.get("/search")[0] == 200
+        assert running.stop(signal.SIGTERM) == 0
+        assert "Stopping" in running.errors
+
+
+def test_foreign_names_and_pages_are_refused(mirrored: Installation) -> None:
+    """DNS rebinding and requests of other sites get nothing, on the pages and on the MCP endpoint."""
+    with served(mirrored, "--no-sync") as (browser, _):
+        for path in ("/", "/api/status", "/mcp"):
+            assert browser.get(path, Host="mail.example.com")[0] == 421
+            assert browser.get(path, Origin="https://example.com")[0] == 403
+
+
+def test_mistakes_are_short_pages(mirrored: Installation) -> None:
+    """Unknown ids, malformed ids and unknown paths answer without quoting the request."""
+    with served(mirrored, "--no-sync") as (browser, _):
+        assert browser.get("/message/0190f2d4-0000-7000-8000-000000000000")[0] == 404
+        status, text, _ = browser.get("/message/sentinel%3Cscript%3E")
+        assert status == 400
+        assert "sentinel" not in text
+        assert browser.get("/nowhere")[0] == 404
+
+
+def test_the_service_mirrors_by_itself(installation: Installation, mail_server: Dovecot) -> None:
+    """Mail appears without any other command, and Ctrl-C ends the service."""
+    installation.add_account(mail_server)
+    with served(installation) as (browser, running):
+        for _ in range(200):
+            accounts = json.loads(browser.get("/api/status")[1])["accounts"]
+            held = {folder["folder"]: folder["missing"] for folder in accounts[0]["folders"]}
+            if held.get("INBOX") == 0 and held.get("SENT") == 0:
+                break
+        else:
+            pytest.fail("nothing was mirrored")
+        assert accounts[0]["phase"] is not None
+        assert running.stop(signal.SIGINT) == 0
+
+
+def test_a_port_that_is_taken_is_named(mirrored: Installation) -> None:
+    """The second service says which setting to change and ends with 2."""
+    with served(mirrored, "--no-sync") as (browser, _):
+        port = browser.address.rpartition(":")[2]
+        assert "http.port" in mirrored.run("serve", "--port", port, "--no-sync", code=2).err
+
+
+@pytest.mark.spec("SYNC-3")
+def test_a_secret_that_is_gone_refuses_the_start(mirrored: Installation) -> None:
+    """Nothing listens before every reference resolves."""
+    (mirrored.home / "secrets" / "work.password").unlink()
+    refused = mirrored.run("serve", "--port", "0", code=2)
+    assert "mail_synchronization.accounts[0].secrets.password" in refused.err
