@@ -9,6 +9,7 @@ import argparse
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -33,9 +34,9 @@ COMMAND_TIMEOUT_SECONDS = 300
 STOP_TIMEOUT_SECONDS = 30
 
 SEARCHES = (
-    ("a word in German mail, attachments named", "Wasserwaage"),
-    ("a person, by a part of the name", "mira shed"),
-    ("Japanese: cherry blossom viewing", "花見"),
+    ("a word in German invoices", "Wasserwaage"),
+    ("a person and a thing: Mira Kowalska's mail about the shed", "mira shed"),
+    ("Japanese, written without spaces: cherry blossom viewing", "花見"),
 )
 QUESTION = "When does the ferry leave?"
 QUESTION_AS_WORDS = "ferry leave*"
@@ -111,7 +112,7 @@ def _demonstrate(server: Dovecot, *, once: bool) -> None:
     _put_on_server(server, messages)
     print(f"Everything mailkeep keeps in this demo lies in {home.path.relative_to(ROOT)} (MAILKEEP_HOME).")
     home.run(
-        *("account", "add", "--id", ACCOUNT, "--name", "Robin's mail", "--host", server.host),
+        *("account", "add", "--id", ACCOUNT, "--name", "Robin", "--host", server.host),
         *("--port", str(server.ports.tls), "--user", USER, "--password-stdin", "--security", "tls"),
         *("--ca", str(server.authority)),
         standard_input=PASSWORD + "\n",
@@ -248,7 +249,7 @@ def _wire_name(folder: str) -> str:
 
 
 def _quoted(argument: str) -> str:
-    return f"'{argument}'" if " " in argument or "*" in argument else argument
+    return shlex.quote(argument) if argument.isascii() else argument
 
 
 if __name__ == "__main__":
