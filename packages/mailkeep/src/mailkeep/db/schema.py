@@ -10,12 +10,10 @@ from importlib import resources
 from typing import Final
 
 import psycopg
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from mailkeep.errors import MigrationMissing, SchemaStateUnreadable, TextSearchConfigurationMismatch
 from mailkeep_inbox.errors import MigrationChecksumError
-from mailkeep_inbox.migrations import Migration, pending_migrations, run_migrations
+from mailkeep_inbox.migration_files import Migration, pending_migrations
 
 LEDGER: Final = "schema_migrations"
 LOCK_KEY: Final = 7_331_020_260
@@ -49,8 +47,16 @@ async def migrate(dsn: str) -> tuple[str, ...]:
     """
     connection = await psycopg.AsyncConnection.connect(dsn)
     async with connection:
+        if not (await read_status(connection)).missing:
+            return ()
         row = await (await connection.execute("SELECT coalesce(current_schema(), 'public')")).fetchone()
     assert row is not None
+    # Needed once per release and slow to load, so that no other start waits for it.
+    from sqlalchemy.exc import DBAPIError
+    from sqlalchemy.ext.asyncio import create_async_engine
+
+    from mailkeep_inbox.migrations import run_migrations
+
     engine = create_async_engine("postgresql+psycopg://", async_creator=lambda: psycopg.AsyncConnection.connect(dsn))
     try:
         outcome = await run_migrations(
