@@ -17,6 +17,7 @@ from .model import (
     PartInfo,
     TextSource,
 )
+from .preview import preview
 from .reader import attachment_payload, read, read_headers
 from .sanitize import sanitize_html
 
@@ -34,6 +35,7 @@ __all__ = [
     "TextSource",
     "attachment_payload",
     "comparison_form",
+    "preview",
     "read",
     "read_headers",
     "sanitize_html",

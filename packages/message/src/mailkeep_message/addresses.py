@@ -138,6 +138,7 @@ class _Parser:
         self._comment: str | None = None
         self._ambiguous = False
         self._has_at = False
+        self._has_stray = False
 
     def feed(self, text: str, *, was_cut: bool) -> None:
         position, end = 0, len(text)
@@ -174,6 +175,7 @@ class _Parser:
         elif kind == "stray":
             # A quote that never closes is decoration; a bracket that never opened makes two readings possible.
             self._ambiguous = self._ambiguous or written in "()<>"
+            self._has_stray = True
             self._stray += 1
         else:
             self._has_at = self._has_at or "@" in written
@@ -199,7 +201,7 @@ class _Parser:
             if self._angle is not None:
                 spec, name = _valid_spec(self._angle), "".join(self._name)
             else:
-                spec, name = _valid_spec("".join(self._raw)), ""
+                spec, name = None if self._has_stray else _valid_spec("".join(self._raw)), ""
             if spec is not None:
                 address = _address(spec, name.strip() or self._comment or "", self._group)
                 if address is not None:

@@ -26,6 +26,7 @@ _STUB: Final = re.compile(
     r"|in (?:je|uw) browser|в браузере|浏览器|ブラウザ|text[- ]only|multi-?part message in mime",
     re.IGNORECASE,
 )
+_MARKUP: Final = re.compile(r"\s{0,200}(?:<!doctype html\b|<html\b|<head\b|<body\b)", re.IGNORECASE)
 EMPTY: Final = Body("", "", None, TextSource.NoTextualBodyPart, was_cut=False, original_character_count=0)
 NOT_EXTRACTED: Final = Body("", "", None, TextSource.BodyNotExtracted, was_cut=False, original_character_count=0)
 
@@ -68,6 +69,8 @@ def read_body(parts: BodyParts, texts: dict[Entity, str], limits: Limits) -> Bod
     plain_parts = parts.plain or ([] if parts.html else parts.other)
     plain = _joined([texts[entity] for entity in plain_parts])
     source = _joined([texts[entity] for entity in parts.html]) if parts.html else None
+    if source is None and len(plain_parts) == 1 and _MARKUP.match(plain):
+        source, plain = plain, ""  # HTML under a plain label (case 134)
     if source is None:
         if not plain_parts:
             return _without_text(parts)

@@ -207,7 +207,7 @@ def _guess(octets: bytes) -> str:
         return octets.decode("utf-8")
     except UnicodeDecodeError as error:
         # A message cut in the middle of its last character is still UTF-8.
-        if error.start > 3 and len(octets) - error.start < 4 and error.reason == "unexpected end of data":
+        if error.reason == "unexpected end of data" and not octets[: error.start].isascii():
             return octets.decode("utf-8", "replace")
         return octets.decode("cp1252", "replace")
 

@@ -18,6 +18,7 @@ _PADDING: Final = re.compile(rb"=+")
 _LOSSY_QP: Final = re.compile(rb"=(?![0-9A-Fa-f]{2}|[ \t]{0,200}\r?\n)")
 _WINDOW = 1 << 20
 _MAX_BLOCKS = 10_000
+_PADDED_BREAK: Final = re.compile(rb"=[ \t]{1,200}(?=\r?\n)")
 IDENTITY: Final = frozenset(("7bit", "8bit", "binary", ""))
 
 
@@ -38,6 +39,8 @@ def decode_quoted_printable(octets: bytes) -> tuple[bytes, str | None]:
     """Decode quoted-printable (RFC 2045 §6.7)."""
     if b"=" not in octets:
         return octets, None
+    if b"= " in octets or b"=\t" in octets:
+        octets = _PADDED_BREAK.sub(b"=", octets)  # transport added blanks behind a soft break
     return a2b_qp(octets), "lossy_quoted_printable" if _LOSSY_QP.search(octets) else None
 
 

@@ -68,9 +68,10 @@ _QUOTED_NEXT: Final = re.compile(r"\s{0,20}>")
 _QUOTE_MARK: Final = re.compile(r"\n[ \t]{0,8}>")
 _DEVICE: Final = re.compile(
     r"[ \t(<*_]{0,6}(?:sent (?:from|via|with|by|using) |get outlook for |envoyé (?:depuis|de|à partir de) "
-    r"|von meine[mr] |gesendet (?:mit|von) |diese nachricht wurde von meinem|enviado (?:desde|do|de|a partir) "
-    r"|inviato da|verzonden (?:met|vanaf|via)|skickat från |sendt fra |lähetetty |отправлено (?:с|из) |надіслано з |wysłane z "
-    r"|odesláno z |從我的|从我的|发自我的|iphoneから送信|나의 iphone)[^\n]{0,120}",
+    r"|von meine[mr] |gesendet (?:mit|von) |diese nachricht wurde von meinem |inviato da "
+    r"|enviado (?:desde|do|de|a partir) |verzonden (?:met|vanaf|via) |skickat från |sendt fra |lähetetty "
+    r"|отправлено (?:с|из) |надіслано з |wysłane z |odesláno z |從我的|从我的|发自我的|iphoneから送信|나의 iphone)"
+    r"[^\n]{0,120}",
     re.IGNORECASE,
 )
 
