@@ -78,7 +78,9 @@ def installation(home: Path, server: Dovecot) -> tuple[dict[str, str], Path]:
     The database is created here: it is part of installing mailkeep, as `mu init` is cheap and `initdb` is not.
     """
     home.mkdir()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MAILKEEP_")}
+    # PYTHONDONTWRITEBYTECODE would compile everything anew at each start; an installation keeps what it compiled.
+    dropped = ("MAILKEEP_", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     environment = {**kept, "MAILKEEP_HOME": str(home)}
     account = home / "password"
     account.write_text(PASSWORD + "\n")
