@@ -158,8 +158,10 @@ def _all_of(nodes: list[QueryNode]) -> QueryNode:
 
 def _needles(node: QueryNode) -> Iterator[tuple[str, bool]]:
     match node:
-        case Word(text) | Phrase(text):
+        case Word(text):
             yield (text, False)
+        case Phrase(text):
+            yield from ((word, False) for word in text.split())
         case Prefix(text):
             yield (text, True)
         case AllOf(nodes) | AnyOf(nodes):

@@ -130,5 +130,5 @@ def test_a_star_at_the_end_of_a_word_asks_for_its_beginning() -> None:
 def test_needles_leave_out_what_was_excluded() -> None:
     """Only words that the message is to hold are shown in an extract, the longest first."""
     node = build_query('report -draft "year end" lic*')
-    assert positive_needles(node) == (("year end", False), ("report", False), ("lic", True))
+    assert positive_needles(node) == (("report", False), ("year", False), ("end", False), ("lic", True))
     assert positive_needles(None) == ()
