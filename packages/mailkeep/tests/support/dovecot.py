@@ -107,6 +107,11 @@ service imap-login {{
     ssl = yes
   }}
 }}
+service anvil {{
+  unix_listener anvil-auth-penalty {{
+    mode = 0
+  }}
+}}
 service imap {{
   process_limit = 256
 }}

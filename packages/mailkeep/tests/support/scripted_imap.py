@@ -62,6 +62,7 @@ class ScriptedImap:
         self._greeting = greeting
         self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
+        self._news = asyncio.Condition()
         self.commands: list[str] = []
         self.unexpected: list[str] = []
         self.connections = 0
@@ -83,6 +84,11 @@ class ScriptedImap:
         """The commands received so far that hold `word`."""
         return [command for command in self.commands if word in command]
 
+    async def received(self, word: str) -> None:
+        """Wait until a command that holds `word` has arrived."""
+        async with self._news:
+            await self._news.wait_for(lambda: bool(self.sent(word)))
+
     def unused(self) -> list[str]:
         """Patterns of `>` rules that no command has met."""
         return [rule.pattern.pattern for rule in self._rules if rule.once and not rule.used]
@@ -94,7 +100,9 @@ class ScriptedImap:
             writer.write(octets_of(self._greeting) + b"\r\n")
             while line := await self._command(reader, writer):
                 tag, _, command = line.partition(" ")
-                self.commands.append(command)
+                async with self._news:
+                    self.commands.append(command)
+                    self._news.notify_all()
                 await self._answer(tag, command, reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError, _Cut):
             pass

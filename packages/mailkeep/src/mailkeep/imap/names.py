@@ -15,9 +15,8 @@ _SHIFTED = re.compile(r"&([^-]*)(-|$)")
 
 def display_name(path: str) -> str:
     """The name as people read it. What does not decode is shown as it stands; control characters are dropped."""
-    if not path.isascii():
-        return _printable(_eight_bit(path))
-    return _printable(_SHIFTED.sub(_decode_run, path))
+    shown = _printable(_SHIFTED.sub(_decode_run, path) if path.isascii() else _eight_bit(path))
+    return shown if shown.strip() else path
 
 
 def key_of_octets(octets: bytes) -> str:
@@ -62,8 +61,8 @@ def quote(octets: bytes) -> bytes | None:
 
 
 def _decode_run(match: re.Match[str]) -> str:
-    run, closing = match.groups()
-    if not run and closing:
+    run = match[1]
+    if not run:
         return "&"
     padded = run.replace(",", "/") + "=" * (-len(run) % 4)
     try:

@@ -114,7 +114,9 @@ class Stream:
             live.settimeout(min(left, self._idle))
             received = live.recv_into(into)
         except TimeoutError as error:
-            raise MailServerUnavailable("the mail server stopped answering") from error
+            is_late = time.monotonic() >= self.deadline
+            reason = "took too long to complete its answer" if is_late else "stopped answering"
+            raise MailServerUnavailable(f"the mail server {reason}") from error
         except (OSError, ValueError, ssl.SSLError) as error:
             raise MailServerUnavailable("the connection to the mail server broke") from error
         self.octets_received += received

@@ -1,0 +1,43 @@
+"""Fixtures: one Dovecot per test session, a user of their own for every test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+from support.dovecot import WITHOUT_CONDSTORE, WITHOUT_EXTENSIONS, Dovecot, is_installed
+
+USERS = tuple(f"user{number}" for number in range(400))
+_names = itertools.cycle(USERS)
+
+
+@pytest.fixture(scope="session")
+def dovecot() -> Iterator[Dovecot]:
+    """A server that offers all that Dovecot has."""
+    yield from _server(None)
+
+
+@pytest.fixture(scope="session")
+def plain_dovecot() -> Iterator[Dovecot]:
+    """A server that advertises no extension at all."""
+    yield from _server(WITHOUT_EXTENSIONS)
+
+
+@pytest.fixture(scope="session")
+def dovecot_without_condstore() -> Iterator[Dovecot]:
+    """A server that keeps mod-sequences to itself."""
+    yield from _server(WITHOUT_CONDSTORE)
+
+
+@pytest.fixture
+def user() -> str:
+    """A mailbox nobody else uses."""
+    return next(_names)
+
+
+def _server(capability: str | None) -> Iterator[Dovecot]:
+    if not is_installed():
+        pytest.skip("Dovecot is not installed (Debian packages dovecot-core, dovecot-imapd)")
+    with Dovecot.start(users=USERS, capability=capability) as server:
+        yield server
