@@ -18,6 +18,7 @@ _PADDING: Final = re.compile(rb"=+")
 _LOSSY_QP: Final = re.compile(rb"=(?![0-9A-Fa-f]{2}|[ \t]{0,200}\r?\n)")
 _WINDOW = 1 << 20
 _MAX_BLOCKS = 10_000
+_BEHIND_PADDING: Final = re.compile(rb"(={1,2})[ \t]([^\r\n]*+)")
 _PADDED_BREAK: Final = re.compile(rb"=[ \t]{1,200}(?=\r?\n)")
 IDENTITY: Final = frozenset(("7bit", "8bit", "binary", ""))
 
@@ -46,9 +47,13 @@ def decode_quoted_printable(octets: bytes) -> tuple[bytes, str | None]:
 
 def decode_base64(octets: bytes) -> tuple[bytes, str | None]:
     """Decode one or several base64 blocks; a group cut short yields the octets it still determines."""
+    if b"= " in octets or b"=\t" in octets:
+        octets = _BEHIND_PADDING.sub(_kept_block, octets)
     packed = octets.translate(None, _NOT_BASE64)
     body = packed.rstrip(b"=")
     if b"=" not in body:
+        if len(body) == len(packed) and len(body) % 4 and _is_plain(octets, len(packed)):
+            return octets, "broken_transfer_encoding"
         return _decode_block(body)
     if body.count(b"=") > _MAX_BLOCKS:  # no archive, an attack: one piece per octet would cost gigabytes
         return _decode_block(body.replace(b"=", b""))[0], "truncated_base64"
@@ -59,6 +64,18 @@ def decode_base64(octets: bytes) -> tuple[bytes, str | None]:
         pieces.append(piece)
         defect = defect or damage
     return b"".join(pieces), defect
+
+
+def _kept_block(match: re.Match[bytes]) -> bytes:
+    """What stands behind a padding on its line is a block when its length is one; else a remark somebody added."""
+    rest = match[2].translate(None, _NOT_BASE64)
+    return match[0] if len(rest) % 4 == 0 else match[1]
+
+
+def _is_plain(octets: bytes, alphabet_count: int) -> bool:
+    """True for text under a false base64 label: no padding, no whole groups, and more than 2% other characters."""
+    visible = len(octets.translate(None, b" \t\r\n"))
+    return (visible - alphabet_count) * 50 > visible
 
 
 def _decode_block(block: bytes) -> tuple[bytes, str | None]:

@@ -78,6 +78,14 @@ def test_the_encoding_is_recognised_however_it_is_written(name: bytes) -> None:
     assert text(name, b"aGk=") == "hi"
 
 
+def test_a_false_base64_label_leaves_the_text() -> None:
+    """Plain text under it is told by its characters; a remark behind the padding is none of it."""
+    assert text(b"base64", b"?garbage, really") == "?garbage, really"
+    assert defects(b"base64", b"?garbage, really") == {"broken_transfer_encoding"}
+    assert text(b"base64", b"aGk= remarks") == "hi"
+    assert text(b"base64", b"aGk= aGk=") == "hihi"
+
+
 def test_an_unknown_encoding_leaves_the_text_and_is_marked() -> None:
     """As it stands."""
     assert text(b"rot13", b"uryyb") == "uryyb"
