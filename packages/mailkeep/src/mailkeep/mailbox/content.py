@@ -43,11 +43,15 @@ class ContentDefect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Bounds of one read, in characters, and whether sanitized HTML is wanted beside the text."""
+    """Bounds of one read, in characters, and whether sanitized HTML is wanted beside the text.
+
+    `body_offset` skips so many characters of each text, to read on where an earlier read was cut.
+    """
 
     max_body_characters: int = 100_000
     max_characters_per_read: int = 200_000
     include_html: bool = False
+    body_offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,8 @@ class EmailContent:
     size_octets: int
     content_availability: ContentAvailability
     internet_message_id: str | None
+    in_reply_to: tuple[str, ...]
+    references: tuple[str, ...]
     subject: str | None
     sent_at: datetime | None
     received_at: datetime | None
@@ -144,10 +150,11 @@ def shown_body(message: Message, *, options: ReadOptions, budget: int) -> Conten
     if message.is_encrypted and not body.text_before_trimming:
         return ContentBody(BodyState.ENCRYPTED_NOT_READABLE_LOCALLY, "", None, False, Truncation.NONE, 0)
     limit = min(options.max_body_characters, max(budget, 0))
-    text = cut_text(body.text_before_trimming, limit)
+    remaining = body.text_before_trimming[options.body_offset :]
+    text = cut_text(remaining, limit)
     truncation = Truncation.NONE
-    if len(text) < body.original_character_count:
-        is_budget = limit < options.max_body_characters and len(text) < len(body.text_before_trimming)
+    if options.body_offset + len(text) < body.original_character_count:
+        is_budget = limit < options.max_body_characters and len(text) < len(remaining)
         truncation = Truncation.READ_CHARACTER_BUDGET if is_budget else Truncation.BODY_CHARACTER_LIMIT
     html, is_html_truncated = None, False
     room = min(options.max_body_characters, max(budget - len(text), 0))

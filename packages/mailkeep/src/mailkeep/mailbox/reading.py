@@ -237,6 +237,8 @@ def _assembled(
         size_octets=row.size_octets,
         content_availability=row.content_availability,
         internet_message_id=row.internet_message_id,
+        in_reply_to=message.in_reply_to if message is not None else (),
+        references=message.references if message is not None else (),
         subject=row.subject,
         sent_at=row.sent_at,
         received_at=row.received_at,

@@ -5,7 +5,10 @@ read and raise the ReaderErrors of docs/spec/agents.md section 8.
 """
 
 from mailkeep.search.model import (
+    AccountOverview,
     AttachmentSummary,
+    Conversation,
+    ConversationEntry,
     Direction,
     Filters,
     FolderFreshness,
@@ -19,10 +22,14 @@ from mailkeep.search.model import (
     SemanticSearch,
     Summary,
 )
+from mailkeep.search.overview import list_accounts, read_conversation
 from mailkeep.search.run import list_emails, search_emails
 
 __all__ = [
+    "AccountOverview",
     "AttachmentSummary",
+    "Conversation",
+    "ConversationEntry",
     "Direction",
     "Filters",
     "FolderFreshness",
@@ -35,6 +42,8 @@ __all__ = [
     "SearchResult",
     "SemanticSearch",
     "Summary",
+    "list_accounts",
     "list_emails",
+    "read_conversation",
     "search_emails",
 ]

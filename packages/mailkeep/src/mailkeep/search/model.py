@@ -168,3 +168,34 @@ class SearchResult:
     semantic_search: SemanticSearch
     included_junk_mail: bool
     folder_freshness: tuple[FolderFreshness, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AccountOverview:
+    """One served account and how fresh each of its readable folders is, the Junk folder included."""
+
+    account_id: AccountId
+    display_name: str
+    is_pushed: bool
+    folders: tuple[FolderFreshness, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationEntry:
+    """One readable message of a conversation. `position` counts from 0 in reading order."""
+
+    stored_email_id: UUID
+    parent_stored_email_id: UUID | None
+    position: int
+    subject: str | None
+    sent_at: datetime | None
+    sender_address: str | None
+    sender_display_name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A conversation as this reader sees it, in reading order; empty when unknown. `thread_id` is the surviving one."""
+
+    thread_id: UUID
+    entries: tuple[ConversationEntry, ...]

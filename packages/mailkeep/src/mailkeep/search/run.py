@@ -63,7 +63,7 @@ async def list_emails(db: Database, settings: Settings, request: ListRequest) ->
     boundary = None
     if request.cursor is not None and request.cursor.strip():
         boundary = decode_cursor(request.cursor.strip(), fingerprint=fingerprint)
-    selection = _selection(settings, scope, filters)
+    selection = selection_of(settings, scope, filters)
     async with db.connection() as connection:
         found = await timeline.read_page(
             connection,
@@ -73,7 +73,7 @@ async def list_emails(db: Database, settings: Settings, request: ListRequest) ->
             limit=request.page_size + 1,
             names_folders=bool(request.folders),
         )
-        freshness = await _freshness(connection, settings, scope)
+        freshness = await freshness_of(connection, settings, scope)
     emails = tuple(found[: request.page_size])
     following = None
     if len(found) > request.page_size:
@@ -97,7 +97,7 @@ async def search_emails(db: Database, settings: Settings, request: SearchRequest
     scope = await resolve_scope(
         db, settings, accounts=request.accounts, folders=request.folders, include_junk=request.include_junk_mail
     )
-    selection = _selection(settings, scope, filters)
+    selection = selection_of(settings, scope, filters)
     node = build_query(request.query_text)
     matches: tuple[Match, ...] = ()
     window = lexical.NOTHING
@@ -114,7 +114,7 @@ async def search_emails(db: Database, settings: Settings, request: SearchRequest
                     names_scope=bool(request.accounts or request.folders),
                 )
                 matches = await _matches(connection, settings, selection, query, node, window.ranked.best)
-        freshness = await _freshness(connection, settings, scope)
+        freshness = await freshness_of(connection, settings, scope)
     return SearchResult(
         matches=matches,
         match_count=MatchCount(window.match_count.count, is_exact=window.match_count.is_exact),
@@ -126,7 +126,8 @@ async def search_emails(db: Database, settings: Settings, request: SearchRequest
     )
 
 
-def _selection(settings: Settings, scope: Scope, filters: Filters) -> Selection:
+def selection_of(settings: Settings, scope: Scope, filters: Filters) -> Selection:
+    """The rows that the scope and the normalized filters leave."""
     names = _display_names(settings)
     return Selection(
         folders={
@@ -182,7 +183,7 @@ async def _matches(
     )
 
 
-async def _freshness(connection: Connection, settings: Settings, scope: Scope) -> tuple[FolderFreshness, ...]:
+async def freshness_of(connection: Connection, settings: Settings, scope: Scope) -> tuple[FolderFreshness, ...]:
     """One entry per (account, alias) in scope, the newest of several bindings, by account and alias (FIND-29)."""
     instants = await queries.read_freshness(connection, scope.folder_ids)
     newest: dict[tuple[AccountId, str], datetime | None] = dict.fromkeys(scope.unbound)
