@@ -68,7 +68,7 @@ async def db(dsn: str) -> AsyncIterator[Database]:
 def _temporary_database(server_dsn: str, *, template: str) -> Iterator[str]:
     name = f"t_{uuid4().hex}"
     with psycopg.connect(server_dsn, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
     try:
         yield psycopg.conninfo.make_conninfo(server_dsn, dbname=name)
     finally:
