@@ -7,13 +7,15 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from . import first_sync, many_folders, rivals
+from . import first_sync, lexical_search, many_folders, rivals, timeline
 from .corpus import CorpusUnavailableError
 from .figure import Figure
 
 GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "first_sync": first_sync.measure,
     "many_folders": many_folders.measure,
+    "timeline": timeline.measure,
+    "lexical_search": lexical_search.measure,
 }
 
 

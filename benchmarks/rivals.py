@@ -9,6 +9,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from .mailserver import PASSWORD, USER, Dovecot
 
@@ -114,6 +115,12 @@ def mu_index(rivals: Rivals) -> float:
 def notmuch_new(rivals: Rivals) -> float:
     """Index what is new; return the seconds."""
     return _timed(rivals, ["notmuch", "new", "--quiet"])
+
+
+class Search(Protocol):
+    """A search of a rival: the seconds it took and the number of hits printed."""
+
+    def __call__(self, rivals: Rivals, query: str, *, limit: int = ...) -> tuple[float, int]: ...
 
 
 def mu_find(rivals: Rivals, query: str, *, limit: int = 25) -> tuple[float, int]:
