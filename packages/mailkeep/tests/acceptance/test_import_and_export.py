@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from support.sample_mail import GARDEN, INBOX, PLAIN, SENT
 from support.command import Installation
+from support.sample_mail import GARDEN, INBOX, PLAIN, SENT
 
 from mailkeep.transfer.mbox import mbox_entry
 
@@ -48,11 +48,11 @@ def test_state_folders_and_dates_come_with_a_maildir(mirrored: Installation, tmp
         assert email["flags"]["seen"] == before[key]["flags"]["seen"]
 
 
-def test_filters_choose_what_is_exported(mirrored: Installation, tmp_path: Path) -> None:
+def test_filters_choose_what_is_exported(reading: Installation, tmp_path: Path) -> None:
     """Sender and folder narrow the export."""
-    chosen = mirrored.run("export", str(tmp_path / "a.mbox"), "--from", "zoe@example.net", "--json").json
+    chosen = reading.run("export", str(tmp_path / "a.mbox"), "--from", "zoe@example.net", "--json").json
     assert chosen["exported"] == 1
-    sent = mirrored.run("export", str(tmp_path / "b.mbox"), "--folder", "sent", "--json").json
+    sent = reading.run("export", str(tmp_path / "b.mbox"), "--folder", "sent", "--json").json
     assert sent["exported"] == 1
 
 

@@ -7,10 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.sample_mail import FILES, GARDEN, PLAIN
 from support.command import Installation, command
 from support.dovecot import Dovecot
 from support.mail import message
+from support.sample_mail import FILES, GARDEN, PLAIN
 
 
 def counts(installation: Installation) -> dict[str, tuple[int, int, int, int, int]]:
@@ -39,32 +39,32 @@ def test_everything_on_the_server_is_here_after_one_run(mirrored: Installation) 
     assert counts(mirrored) == held
 
 
-def test_mail_is_found_with_its_surroundings(mirrored: Installation) -> None:
+def test_mail_is_found_with_its_surroundings(reading: Installation) -> None:
     """A search names its mode and gives id, subject, sender, time and snippets."""
-    result = mirrored.run("search", "lanterns", "--json").json
+    result = reading.run("search", "lanterns", "--json").json
     assert result["mode"] == "lexical"
     (match,) = result["matches"]
     assert match["subject"] == "Garden party"
     assert match["from"] == "Zoë Quill <zoe@example.net>"
     assert match["received_at"] is not None
     assert any("lanterns" in snippet for snippet in match["snippets"])
-    shown = mirrored.run("search", "lanterns")
+    shown = reading.run("search", "lanterns")
     assert match["id"] in shown.out
 
 
-def test_several_words_and_filters_need_no_quoting(mirrored: Installation) -> None:
+def test_several_words_and_filters_need_no_quoting(reading: Installation) -> None:
     """Words of the command line are one query, and filters narrow it."""
-    assert len(mirrored.run("search", "third", "quarter", "--json").json["matches"]) == 1
-    narrowed = mirrored.run("search", "third", "quarter", "--from", "zoe@example.net", "--json")
+    assert len(reading.run("search", "third", "quarter", "--json").json["matches"]) == 1
+    narrowed = reading.run("search", "third", "quarter", "--from", "zoe@example.net", "--json")
     assert narrowed.json["matches"] == []
 
 
-def test_pages_follow_each_other_to_the_end(mirrored: Installation) -> None:
+def test_pages_follow_each_other_to_the_end(reading: Installation) -> None:
     """Every message appears exactly once over the pages."""
     seen: list[str] = []
     arguments: tuple[str, ...] = ()
     while True:
-        page = mirrored.run("list", "--limit", "2", "--json", *arguments).json
+        page = reading.run("list", "--limit", "2", "--json", *arguments).json
         seen += [email["id"] for email in page["emails"]]
         if page["next_cursor"] is None:
             break
@@ -78,38 +78,44 @@ def email_id(installation: Installation, subject: str) -> str:
     return str(next(email["id"] for email in emails if email["subject"] == subject))
 
 
-def test_a_message_is_shown_as_text_header_octets_and_html(mirrored: Installation) -> None:
+def test_a_message_is_shown_as_text_header_octets_and_html(reading: Installation) -> None:
     """Raw octets are exactly the server's; HTML comes without scripts."""
-    number = email_id(mirrored, "Garden party")
-    text = mirrored.run("show", number).out
+    number = email_id(reading, "Garden party")
+    text = reading.run("show", number).out
     assert "Bring lanterns." in text
     assert "Garden party" in text
-    assert "Message-ID: <m2@example.com>" in mirrored.run("show", number, "--headers").out
-    assert mirrored.run("show", number, "--raw").octets == GARDEN
-    html = mirrored.run("show", number, "--html").out
+    assert "Message-ID: <m2@example.com>" in reading.run("show", number, "--headers").out
+    assert reading.run("show", number, "--raw").octets == GARDEN
+    html = reading.run("show", number, "--html").out
     assert "lanterns" in html
     assert "script" not in html
-    assert mirrored.run("show", number, "--json").json["id"] == number
-    mirrored.run("show", number, "--raw", "--html", code=2)
+    assert reading.run("show", number, "--json").json["id"] == number
+    reading.run("show", number, "--raw", "--html", code=2)
 
 
-def test_attachments_stay_in_their_folder_and_overwrite_nothing(mirrored: Installation, tmp_path: Path) -> None:
+def test_attachments_stay_in_their_folder_and_overwrite_nothing(reading: Installation, tmp_path: Path) -> None:
     """Names that point elsewhere lose their path, and files of one name are numbered, run after run."""
-    number = email_id(mirrored, "Two files")
+    number = email_id(reading, "Two files")
     target = tmp_path / "saved"
     for _ in range(2):
-        mirrored.run("show", number, "--attachments", str(target))
+        reading.run("show", number, "--attachments", str(target))
     names = sorted(file.name for file in target.iterdir())
     assert names == ["evil (2).txt", "evil (3).txt", "evil (4).txt", "evil.txt"]
     assert (target / "evil.txt").read_bytes() == b"first\n"
     assert not (tmp_path / "evil.txt").exists()
 
 
-def test_nothing_a_terminal_acts_on_is_printed(mirrored: Installation) -> None:
+def test_nothing_a_terminal_acts_on_is_printed(reading: Installation) -> None:
     """Escape sequences and bidirectional overrides of a mail never reach the output, JSON included."""
-    number = email_id(mirrored, "Hostile")
-    for arguments in (("show", number), ("list",), ("search", "before"), ("list", "--json"), ("show", number, "--json")):
-        output = mirrored.run(*arguments).out
+    number = email_id(reading, "Hostile")
+    for arguments in (
+        ("show", number),
+        ("list",),
+        ("search", "before"),
+        ("list", "--json"),
+        ("show", number, "--json"),
+    ):
+        output = reading.run(*arguments).out
         assert not set(output) & set("\x1b\u202e\x9b")
 
 
@@ -129,10 +135,10 @@ def test_nothing_a_terminal_acts_on_is_printed(mirrored: Installation) -> None:
     ],
 )
 def test_mistakes_are_answered_with_a_sentence(
-    mirrored: Installation, arguments: tuple[str, ...], code: int, named: str
+    reading: Installation, arguments: tuple[str, ...], code: int, named: str
 ) -> None:
     """Each mistake has its exit code and names what is wrong; nothing is printed as a result."""
-    refused = mirrored.run(*arguments, code=code)
+    refused = reading.run(*arguments, code=code)
     assert named in refused.err
     assert refused.out == ""
 
@@ -155,10 +161,10 @@ def test_without_an_account_people_are_told_how_to_add_one(installation: Install
     assert installation.run("search", "x", "--json").json["matches"] == []
 
 
-def test_a_reader_that_goes_away_is_no_failure(mirrored: Installation) -> None:
+def test_a_reader_that_goes_away_is_no_failure(reading: Installation) -> None:
     """`mailkeep list | head -0` ends quietly."""
     with subprocess.Popen(
-        command(["list"]), env=mirrored.variables(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command(["list"]), env=reading.variables(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -185,7 +191,9 @@ def test_an_interrupted_run_goes_on_where_it_stopped(installation: Installation,
     """Ctrl-C ends with 130 and a hint, and the next run completes the mailbox without a message twice."""
     total = 3000
     if not (mail_server.root / "mail" / "many" / "mail").exists():
-        mail_server.fill("many", "INBOX", [message(f"Number {n}", message_id=f"n{n}@example.com") for n in range(total)])
+        mail_server.fill(
+            "many", "INBOX", [message(f"Number {n}", message_id=f"n{n}@example.com") for n in range(total)]
+        )
     installation.add_account(mail_server, user="many")
     with installation.started("--verbose", "sync", "--once") as running:
         running.await_line("folder bound.*")
@@ -216,7 +224,7 @@ def test_sql_reads_and_never_writes(mirrored: Installation) -> None:
     assert len(mirrored.run("list", "--json").json["emails"]) == 5
 
 
-def test_originals_differ(mirrored: Installation) -> None:
+def test_originals_differ(reading: Installation) -> None:
     """The octets of every message are the ones that were put on the server."""
     for original, subject in ((PLAIN, "Quarterly figures"), (FILES, "Two files")):
-        assert mirrored.run("show", email_id(mirrored, subject), "--raw").octets == original
+        assert reading.run("show", email_id(reading, subject), "--raw").octets == original

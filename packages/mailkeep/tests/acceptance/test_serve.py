@@ -43,9 +43,9 @@ def served(installation: Installation, *extra: str) -> Iterator[tuple[Browser, R
         yield Browser(match[1]), running
 
 
-def test_pages_show_what_is_held_and_find_mail(mirrored: Installation) -> None:
+def test_pages_show_what_is_held_and_find_mail(reading: Installation) -> None:
     """Status, search and message pages, JSON status and the probe answer; SIGTERM ends the service cleanly."""
-    with served(mirrored, "--no-sync") as (browser, running):
+    with served(reading, "--no-sync") as (browser, running):
         status, text, headers = browser.get("/")
         assert status == 200
         assert "INBOX" in text
@@ -67,17 +67,17 @@ def test_pages_show_what_is_held_and_find_mail(mirrored: Installation) -> None:
         assert "Stopping" in running.errors
 
 
-def test_foreign_names_and_pages_are_refused(mirrored: Installation) -> None:
+def test_foreign_names_and_pages_are_refused(reading: Installation) -> None:
     """DNS rebinding and requests of other sites get nothing, on the pages and on the MCP endpoint."""
-    with served(mirrored, "--no-sync") as (browser, _):
+    with served(reading, "--no-sync") as (browser, _):
         for path in ("/", "/api/status", "/mcp"):
             assert browser.get(path, Host="mail.example.com")[0] == 421
             assert browser.get(path, Origin="https://example.com")[0] == 403
 
 
-def test_mistakes_are_short_pages(mirrored: Installation) -> None:
+def test_mistakes_are_short_pages(reading: Installation) -> None:
     """Unknown ids, malformed ids and unknown paths answer without quoting the request."""
-    with served(mirrored, "--no-sync") as (browser, _):
+    with served(reading, "--no-sync") as (browser, _):
         assert browser.get("/message/0190f2d4-0000-7000-8000-000000000000")[0] == 404
         status, text, _ = browser.get("/message/sentinel%3Cscript%3E")
         assert status == 400
@@ -100,11 +100,11 @@ def test_the_service_mirrors_by_itself(installation: Installation, mail_server: 
         assert running.stop(signal.SIGINT) == 0
 
 
-def test_a_port_that_is_taken_is_named(mirrored: Installation) -> None:
+def test_a_port_that_is_taken_is_named(reading: Installation) -> None:
     """The second service says which setting to change and ends with 2."""
-    with served(mirrored, "--no-sync") as (browser, _):
+    with served(reading, "--no-sync") as (browser, _):
         port = browser.address.rpartition(":")[2]
-        assert "http.port" in mirrored.run("serve", "--port", port, "--no-sync", code=2).err
+        assert "http.port" in reading.run("serve", "--port", port, "--no-sync", code=2).err
 
 
 @pytest.mark.spec("SYNC-3")

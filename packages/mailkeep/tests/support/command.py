@@ -67,7 +67,9 @@ class Installation:
             assert finished.code == code, f"exit code {finished.code}\n{finished.out}\n{finished.err}"
         return finished
 
-    def add_account(self, server: Any, *extra: str, account_id: str = "work", user: str = "anna", code: int = 0) -> Finished:
+    def add_account(
+        self, server: Any, *extra: str, account_id: str = "work", user: str = "anna", code: int = 0
+    ) -> Finished:
         """Add an account on a loopback test server over a connection without protection."""
         return self.run(
             *("account", "add", "--id", account_id, "--host", "127.0.0.1", "--port", str(server.ports.plain)),

@@ -2,7 +2,9 @@
 
 from support.mail import File, message
 
-PLAIN = message("Quarterly figures", body="The numbers of the third quarter are attached.\n", message_id="m1@example.com")
+PLAIN = message(
+    "Quarterly figures", body="The numbers of the third quarter are attached.\n", message_id="m1@example.com"
+)
 GARDEN = message(
     "Garden party",
     from_="Zoë Quill <zoe@example.net>",

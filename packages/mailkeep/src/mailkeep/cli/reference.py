@@ -48,11 +48,12 @@ def settings_page() -> str:
     lines = ["# Settings", "", NOTICE, ""]
     lines += [
         "Settings are read from `mailkeep.toml` in `$MAILKEEP_HOME` (or `~/.mailkeep`), then from the environment,",
-        f"which wins: `{ENVIRONMENT_PREFIX}<SECTION>__<KEY>`, for example `{ENVIRONMENT_PREFIX}HTTP__PORT=8100`. An",
-        "unknown key or section is refused, and all defects are reported together. Durations carry their unit: `90s`,",
-        "`5m`, `1h`,",
-        "`2d` or `[d.]hh:mm:ss`. Secrets are references: `file:…` (relative to the home folder), `env:…` or",
-        "`keyring:service/name`. `mailkeep account add` and `remove` edit the file for you and keep its comments.",
+        f"which wins: `{ENVIRONMENT_PREFIX}<SECTION>__<KEY>`, for example `{ENVIRONMENT_PREFIX}HTTP__PORT=8100`.",
+        "An unknown key or section is refused, and all defects are reported together.",
+        "",
+        "Durations carry their unit: `90s`, `5m`, `1h`, `2d` or `[d.]hh:mm:ss`. Secrets are references: `file:…`",
+        "(relative to the home folder), `env:…` or `keyring:service/name`. `mailkeep account add` and `remove` edit",
+        "the file for you and keep its comments.",
     ]
     for name, field in Settings.model_fields.items():
         lines += _section(name, field.description or "", field.annotation)
@@ -87,15 +88,20 @@ def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
 def _usage(command: Any) -> list[str]:
     if getattr(command, "commands", None):
         return ["COMMAND"]
-    arguments = [p.make_metavar(typer.Context(command)) for p in command.params if p.param_type_name == "argument"]
+    arguments = [_argument_name(p) for p in command.params if p.param_type_name == "argument"]
     return ["[OPTIONS]", *arguments]
+
+
+def _argument_name(parameter: Any) -> str:
+    name = parameter.metavar or parameter.name.upper()
+    return f"{name}..." if parameter.nargs == -1 else str(name)
 
 
 def _parameters(command: Any) -> list[str]:
     rows = []
     for parameter in command.params:
         if parameter.param_type_name == "argument":
-            name = f"`{parameter.make_metavar(typer.Context(command))}`"
+            name = f"`{_argument_name(parameter)}`"
         else:
             name = ", ".join(f"`{option}`" for option in (*parameter.opts, *parameter.secondary_opts))
         default = parameter.default

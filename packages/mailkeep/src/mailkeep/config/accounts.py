@@ -204,7 +204,8 @@ class AccountSettings(Section):
         default=None, min_length=1, max_length=320, description="The name to log in with.", repr=False
     )
     mode: SynchronizationMode = Field(
-        default=SynchronizationMode.POLLING, description="`Polling` every interval, or `Push` where the server can."
+        default=SynchronizationMode.POLLING,
+        description="`Polling` every interval. `Push` is accepted but polls too in this release.",
     )
     earliest_email_received_date: Annotated[date, AfterValidator(_not_future)] | None = Field(
         default=None, description="Mail that arrived before this day (UTC) is not mirrored."

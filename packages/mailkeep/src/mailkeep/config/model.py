@@ -145,18 +145,20 @@ class MailSynchronizationSettings(Section):
         default=timedelta(minutes=20),
         ge=timedelta(minutes=1),
         le=timedelta(minutes=29),
-        description="How often a push wait is renewed.",
+        description="How often a push wait is renewed; no push in this release.",
     )
     max_consecutive_push_failures: int = Field(
-        default=3, ge=1, le=100, description="Push failures before a folder is polled."
+        default=3, ge=1, le=100, description="Push failures before a folder is polled; no push in this release."
     )
     push_degradation_period: Duration = Field(
         default=timedelta(minutes=15),
         ge=_TEN_SECONDS,
         le=_DAY,
-        description="How long a folder is polled after push failed.",
+        description="How long a folder is polled after push failed; no push in this release.",
     )
-    max_subscribed_folders: int = Field(default=20, ge=1, le=100, description="Folders watched over one connection.")
+    max_subscribed_folders: int = Field(
+        default=20, ge=1, le=100, description="Folders watched over one connection; no push in this release."
+    )
     accounts: tuple[AccountSettings, ...] = Field(default=(), description="The mailboxes.")
 
     @model_validator(mode="after")
