@@ -7,11 +7,12 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from . import first_sync, lexical_search, many_folders, rivals, timeline
+from . import first_sync, lexical_search, many_folders, reader, rivals, timeline
 from .corpus import CorpusUnavailableError
 from .figure import Figure
 
 GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
+    "reader": reader.measure,
     "first_sync": first_sync.measure,
     "many_folders": many_folders.measure,
     "timeline": timeline.measure,
