@@ -66,4 +66,4 @@ async def _mcp() -> None:
     from mailkeep.mcp import run_stdio
 
     async with App.open(home()) as mailkeep:
-        await run_stdio(mailkeep.db, mailkeep.settings)
+        await run_stdio(mailkeep)

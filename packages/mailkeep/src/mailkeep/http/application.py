@@ -24,7 +24,7 @@ RESULTS_PER_PAGE: Final = 20
 
 def create_app(mailkeep: App) -> LoopbackGuard:
     """The ASGI application on an open App. Its lifespan runs the mounted MCP endpoint's."""
-    endpoint = http_app(mailkeep.db, mailkeep.settings) if mailkeep.settings.mcp_endpoint.enabled else None
+    endpoint = http_app(mailkeep) if mailkeep.settings.mcp_endpoint.enabled else None
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

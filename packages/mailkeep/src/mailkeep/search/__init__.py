@@ -1,7 +1,8 @@
-"""Listing and searching stored mail: one scope, one set of filters, one order.
+"""Locating and reading stored mail: one scope, one set of filters, one order.
 
-`list_emails` gives a page of the timeline, `search_emails` the best matches of a typed query; both validate before they
-read and raise the ReaderErrors of docs/spec/agents.md section 8.
+`list_emails` gives a page of the timeline, `search_emails` the best matches of a typed query, `read_emails` the content
+of what they named, `list_accounts` what there is. All validate before they read and raise the ReaderErrors of
+docs/spec/agents.md section 8.
 """
 
 from mailkeep.search.model import (
@@ -23,6 +24,7 @@ from mailkeep.search.model import (
     Summary,
 )
 from mailkeep.search.overview import list_accounts, read_conversation
+from mailkeep.search.reading import ReadEmails, ReadRequest, read_emails
 from mailkeep.search.run import list_emails, search_emails
 
 __all__ = [
@@ -37,6 +39,8 @@ __all__ = [
     "Match",
     "MatchCount",
     "Page",
+    "ReadEmails",
+    "ReadRequest",
     "RetrievalMode",
     "SearchRequest",
     "SearchResult",
@@ -45,5 +49,6 @@ __all__ = [
     "list_accounts",
     "list_emails",
     "read_conversation",
+    "read_emails",
     "search_emails",
 ]
