@@ -144,10 +144,9 @@ class Database:
         await self._stack.aclose()
 
     async def _start_embedded(self, home: Path) -> None:
-        server = await asyncio.to_thread(embedded.start, home)
+        server = await asyncio.to_thread(embedded.start, home, bring_up=migrate_embedded)
         self._stack.push_async_callback(asyncio.to_thread, server.close)
         self._dsn = server.dsn
-        await schema.migrate(server.dsn)
 
     async def _probe(self) -> None:
         """Fail at once, with a name, where the pool would go on trying until it times out."""
@@ -184,14 +183,35 @@ def external_dsn(settings: Settings, home: Path) -> str | None:
 
 
 async def upgrade(settings: Settings, home: Path) -> tuple[str, ...]:
-    """Apply the migrations that the database lacks; the ids applied. The operator's `mailkeep db upgrade`."""
-    async with _server(settings, home) as dsn:
-        try:
-            return await schema.migrate(dsn)
-        except psycopg.OperationalError as error:
-            raise DatabaseUnavailable(
-                f"the database cannot be reached or refuses the login ({error.sqlstate or type(error).__name__})"
-            ) from error
+    """Apply the migrations that the database lacks; the ids applied. The operator's `mailkeep db upgrade`.
+
+    An embedded database is never behind: starting it brings it up to date, so nothing is left to apply.
+    """
+    dsn = external_dsn(settings, home)
+    if dsn is None:
+        server = await asyncio.to_thread(embedded.start, home, bring_up=migrate_embedded)
+        await asyncio.to_thread(server.close)
+        return ()
+    try:
+        return await schema.migrate(dsn)
+    except psycopg.OperationalError as error:
+        raise DatabaseUnavailable(
+            f"the database cannot be reached or refuses the login ({error.sqlstate or type(error).__name__})"
+        ) from error
+
+
+def migrate_embedded(server: embedded.EmbeddedServer) -> None:
+    """Bring the embedded database up to this build, a copy of one that holds mail set aside first (DATA-48)."""
+
+    async def migrate() -> None:
+        async with await psycopg.AsyncConnection.connect(server.dsn) as connection:
+            status = await schema.read_status(connection)
+        if status.missing and status.applied:
+            server.set_aside(status.missing[0])
+        if status.missing:
+            await schema.migrate(server.dsn)
+
+    asyncio.run(migrate())
 
 
 async def status(settings: Settings, home: Path) -> schema.SchemaStatus:

@@ -19,7 +19,8 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,8 @@ MAJOR_VERSION: Final = 18
 START_TIMEOUT_SECONDS: Final = 60
 STOP_TIMEOUT_SECONDS: Final = 60
 CONNECT_TIMEOUT_SECONDS: Final = 10
+RESTART_PATIENCE_SECONDS: Final = 5
+RESTART_WAIT_SECONDS: Final = 0.25
 LOG_LIMIT_OCTETS: Final = 1 << 20
 MAX_SOCKET_PATH_OCTETS: Final = 100
 """Below the 104 octets of macOS and the 108 of Linux (`sun_path`), the socket's own name included."""
@@ -84,20 +87,42 @@ class EmbeddedServer:
     def close(self) -> None:
         """Leave the server; the last one to leave stops it. Waits at most STOP_TIMEOUT_SECONDS."""
         with exclusive(self.folder):
-            try:
-                fcntl.flock(self._users_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return
-            else:
-                _stop(self.folder)
-            finally:
-                os.close(self._users_lock)
+            _leave(self.folder, self._users_lock)
+
+    def set_aside(self, label: str) -> Path:
+        """Copy the stopped cluster to `<folder>.before-<label>` and start it again; where the copy is (DATA-48).
+
+        Only inside `start`, whose exclusive lock it relies on. A copy of that name from an earlier attempt stays.
+        Raises DatabaseUnavailable while another process uses the server, and when the copy does not succeed.
+        """
+        copy = self.folder.with_name(f"{self.folder.name}.before-{label}")
+        if copy.exists():
+            return copy
+        if not _is_last_user(self._users_lock):
+            raise DatabaseUnavailable(
+                "another mailkeep process uses the database: stop it before the first upgraded start"
+            )
+        partial = copy.with_name(f"{copy.name}.partial")
+        _stop(self.folder)
+        shutil.rmtree(partial, ignore_errors=True)
+        # `cp -Rp` keeps the owner, which under root is not ourselves, and may clone where the file system can.
+        done = subprocess.run(("cp", "-Rp", str(self.folder), str(partial)), check=False, capture_output=True)  # noqa: S603, S607
+        if done.returncode != 0:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise DatabaseUnavailable(
+                f"the database cannot be copied to {copy} before it is upgraded; is the disk full?"
+            )
+        partial.rename(copy)
+        _start(self.folder)
+        fcntl.flock(self._users_lock, fcntl.LOCK_SH)
+        return copy
 
 
-def start(home: Path) -> EmbeddedServer:
+def start(home: Path, *, bring_up: Callable[[EmbeddedServer], None] | None = None) -> EmbeddedServer:
     """Use the server of this installation, creating and starting it when needed. Blocks for a second or so.
 
-    Raises DatabaseUnavailable with what an operator can act on.
+    `bring_up` is called with the running server while no other process can start, stop or migrate it. Raises
+    DatabaseUnavailable with what an operator can act on, or what `bring_up` raised.
     """
     folder = _data_folder(home)
     with exclusive(folder):
@@ -107,10 +132,30 @@ def start(home: Path) -> EmbeddedServer:
             _create_cluster(folder)
             dsn = _running_dsn(folder) or _start(folder)
             _create_database(dsn)
+            server = EmbeddedServer(folder, psycopg.conninfo.make_conninfo(dsn, dbname=DATABASE_NAME), users_lock)
+            if bring_up is not None:
+                bring_up(server)
         except BaseException:
-            os.close(users_lock)
+            _leave(folder, users_lock)
             raise
-    return EmbeddedServer(folder=folder, dsn=_with_database(dsn, DATABASE_NAME), _users_lock=users_lock)
+    return server
+
+
+def _leave(folder: Path, users_lock: int) -> None:
+    try:
+        if _is_last_user(users_lock) and (folder / "postmaster.pid").exists():
+            _stop(folder)
+    finally:
+        os.close(users_lock)
+
+
+def _is_last_user(users_lock: int) -> bool:
+    """Whether nobody else holds the users' lock; if so it is ours alone from now on."""
+    try:
+        fcntl.flock(users_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager
@@ -289,19 +334,25 @@ def _start(folder: Path) -> str:
         os.truncate(log, 0)
     socket_folder = _socket_folder(folder)
     options = " ".join(f"-c {name}={_quoted(value)}" for name, value in _settings(socket_folder).items())
-    done = _run(
-        "pg_ctl",
-        "start",
-        f"--pgdata={folder}",
-        f"--log={log}",
-        f"--options={options}",
-        f"--timeout={START_TIMEOUT_SECONDS}",
-        "--wait",
-        "--silent",
-        timeout=START_TIMEOUT_SECONDS + 5,
-    )
-    if done.returncode != 0:
-        raise DatabaseUnavailable(f"the embedded PostgreSQL does not start; its log is {log}")
+    deadline = time.monotonic() + RESTART_PATIENCE_SECONDS
+    while True:
+        done = _run(
+            "pg_ctl",
+            "start",
+            f"--pgdata={folder}",
+            f"--log={log}",
+            f"--options={options}",
+            f"--timeout={START_TIMEOUT_SECONDS}",
+            "--wait",
+            "--silent",
+            timeout=START_TIMEOUT_SECONDS + 5,
+        )
+        if done.returncode == 0:
+            break
+        if time.monotonic() > deadline:
+            raise DatabaseUnavailable(f"the embedded PostgreSQL does not start; its log is {log}")
+        # The helpers of a server that was killed hold its shared memory until they notice.
+        time.sleep(RESTART_WAIT_SECONDS)
     return _dsn(socket_folder)
 
 
@@ -329,10 +380,6 @@ def _stop(folder: Path) -> None:
 
 def _dsn(socket_folder: Path) -> str:
     return psycopg.conninfo.make_conninfo(host=str(socket_folder), user=SUPERUSER, dbname="postgres")
-
-
-def _with_database(dsn: str, name: str) -> str:
-    return psycopg.conninfo.make_conninfo(dsn, dbname=name)
 
 
 def _create_database(dsn: str) -> None:
