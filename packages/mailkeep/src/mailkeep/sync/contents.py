@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from mailkeep.errors import CommandRefused, IncompleteAnswer, MailServerUnavailable
 from mailkeep.imap import AskedToComeBack, ContentAnswer, LiteralAbandoned, Metadata, ReadOnlySession, UidSet
@@ -82,34 +83,38 @@ async def fetch_contents(link: Link, uids: Iterable[int], *, limit: int, headers
 async def _ask(
     link: Link, asked: UidSet, contents: Contents, *, limit: int, headers_only: bool
 ) -> QuarantineReason | None:
-    """Ask once, or again on a new connection; why some of it is unsettled, None when all of it is settled."""
-
-    async def question(session: ReadOnlySession) -> ContentAnswer:
-        if headers_only:
-            return await session.fetch_headers(asked, limit=limit)
-        return await session.fetch_bodies(asked, limit=limit)
-
-    for _ in range(ATTEMPTS_WHEN_BROKEN):
+    """Ask once, or again on a new connection; why some of it is unsettled, None when nothing more can be learned."""
+    broken = 0
+    while broken < ATTEMPTS_WHEN_BROKEN:
+        wanted = contents.unsettled(asked)
+        if not wanted:
+            return None
         await link.ready()
+        question = ReadOnlySession.fetch_headers if headers_only else ReadOnlySession.fetch_bodies
         try:
-            answer = await link.once(question)
+            answer = await link.once(partial(question, uids=wanted, limit=limit))
         except AskedToComeBack:
             raise
         except LiteralAbandoned as error:
-            uid = error.uid if error.uid is not None else next(iter(asked)) if len(asked) == 1 else None
-            if uid is None:
+            if error.uid is not None or len(wanted) == 1:
+                contents.oversized[error.uid or next(iter(wanted))] = error.size  # and ask for the rest
+            else:
                 return QuarantineReason.FETCH_INCOMPLETE
-            contents.oversized[uid] = error.size
-            return QuarantineReason.FETCH_INCOMPLETE if len(asked) > 1 else None
+            continue
         except (MailServerUnavailable, IncompleteAnswer):
+            broken += 1
             continue
         except CommandRefused:
             return QuarantineReason.FETCH_REFUSED
-        contents.bodies.update(answer.bodies)
-        contents.oversized.update(answer.oversized)
-        if answer.refused:
-            return QuarantineReason.FETCH_REFUSED if contents.unsettled(asked) else None
-        if answer.unattributed:
-            return QuarantineReason.FETCH_INCOMPLETE if contents.unsettled(asked) else None
-        return None
+        return _settle(contents, wanted, answer)
     return QuarantineReason.FETCH_INCOMPLETE
+
+
+def _settle(contents: Contents, wanted: UidSet, answer: ContentAnswer) -> QuarantineReason | None:
+    contents.bodies.update(answer.bodies)
+    contents.oversized.update(answer.oversized)
+    if not contents.unsettled(wanted):
+        return None
+    if answer.refused:
+        return QuarantineReason.FETCH_REFUSED
+    return QuarantineReason.FETCH_INCOMPLETE if answer.unattributed else None

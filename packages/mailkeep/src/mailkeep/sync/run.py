@@ -28,6 +28,7 @@ from mailkeep.sync.model import AccountOutcome, FolderOutcome, Outcome, Progress
 from mailkeep.sync.plan import is_proven_unchanged
 from mailkeep.sync.progress import Meter
 from mailkeep.sync.queries import account_lease
+from mailkeep.sync.refill import can_refill
 from mailkeep.sync.resources import Resources
 
 log = logging.getLogger(__name__)
@@ -117,11 +118,12 @@ class _AccountRun:
         unasked = [binding.remote_path for binding in bindings if binding.remote_path not in states]
         if unasked:
             states.update(await link.call(lambda session: session.status_all(unasked)))
+        await self._resources.measure_storage()
         settled = [FolderOutcome(alias, outcome) for alias, outcome in resolution.unresolved]
         turns: list[FolderTurn] = []
         for binding in bindings:
             turn = FolderTurn(binding, await load_checkpoint(db, binding.folder_id), states.get(binding.remote_path))
-            if is_proven_unchanged(turn.checkpoint, turn.status):
+            if await self._needs_no_turn(turn):
                 settled.append(await self._recommit(turn))
             else:
                 turns.append(turn)
@@ -129,6 +131,11 @@ class _AccountRun:
         for outcome in settled:
             self._meter.folder_done(outcome.alias)
         return _Discovery(listing, tuple(turns), tuple(settled))
+
+    async def _needs_no_turn(self, turn: FolderTurn) -> bool:
+        if turn.checkpoint is None or not is_proven_unchanged(turn.checkpoint, turn.status):
+            return False
+        return not await can_refill(self._resources, turn.binding.folder_id, turn.checkpoint.uid_validity)
 
     async def _bind(self, target: Target, known: FolderBinding | None) -> FolderBinding:
         """The binding of an alias, committed before anything is stored under it (SYNC-18, SYNC-19, SYNC-21)."""

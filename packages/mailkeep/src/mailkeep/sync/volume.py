@@ -106,9 +106,12 @@ class StorageCeiling:
     def occupied(self) -> int:
         return self._measured + self._committed + self._outstanding
 
+    def has_room(self, octets: int) -> bool:
+        return self.limit is None or self.occupied + octets <= self.limit
+
     def claim(self, octets: int) -> bool:
         """Reserve room before a fetch; False when there is none."""
-        if self.limit is not None and self.occupied + octets > self.limit:
+        if not self.has_room(octets):
             return False
         self._outstanding += octets
         return True

@@ -94,7 +94,7 @@ async def test_a_run_without_changes_costs_a_handful_of_commands(
 
 
 async def test_without_list_status_each_folder_is_asked_once(
-    db: Database, tmp_path: Path, dovecot_without_condstore: Dovecot, plain_dovecot: Dovecot, user: str
+    db: Database, tmp_path: Path, plain_dovecot: Dovecot, user: str
 ) -> None:
     """Servers with nothing to offer cost one STATUS for each folder, and empty folders are not opened."""
     await run_once(db, tmp_path, account(plain_dovecot, user))
