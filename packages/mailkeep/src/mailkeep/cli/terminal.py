@@ -56,7 +56,7 @@ def show_json(value: object) -> None:
 
 
 def plain(value: object) -> Any:
-    """Dataclasses, enums, ids and instants as JSON knows them; instants in ISO 8601 with their offset."""
+    """Any value as JSON knows it: instants in ISO 8601 with their offset, octets in hex, others as their text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Enum):
@@ -69,4 +69,6 @@ def plain(value: object) -> Any:
         return {str(key.value if isinstance(key, Enum) else key): plain(below) for key, below in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(below) for below in value]
-    return value
+    if isinstance(value, (bytes, memoryview)):
+        return bytes(value).hex()
+    return value if value is None or isinstance(value, (str, int, float)) else str(value)

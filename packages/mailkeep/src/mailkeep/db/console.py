@@ -27,8 +27,11 @@ async def read_only(db: Database, statement: str, *, max_rows: int) -> SqlResult
     async with db.connection() as connection:
         try:
             await connection.execute("SET TRANSACTION READ ONLY")
-            # As bytes: the statement is a person's own, and its percent signs are no placeholders.
-            cursor = await connection.execute(statement.encode("utf-8", "surrogateescape"), prepare=False)
+            # A pipeline speaks the extended protocol, which takes exactly one statement; the simple one would take
+            # "COMMIT; DELETE ..." as two, the second no longer read-only. As bytes, percent signs are no placeholders.
+            async with connection.pipeline():
+                octets = statement.encode("utf-8", "surrogateescape")
+                cursor = await connection.execute(octets, prepare=False)
             if cursor.description is None:
                 return SqlResult(())
             rows = await cursor.fetchmany(max_rows + 1)
