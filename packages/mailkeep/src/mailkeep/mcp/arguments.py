@@ -97,8 +97,8 @@ class SearchEmailsArguments(FilterArguments):
 
     query_text: StrictStr = Field(
         description='Words to find, 1 to 512 characters. All words must occur; "quoted words" in that order; OR '
-        "between alternatives; -word excludes; word* finds beginnings. Names, parts of addresses, and Chinese, Japanese and "
-        "Korean words of any length are found. Nothing else is syntax."
+        "between alternatives; -word excludes; word* finds beginnings. Names, parts of addresses, and Chinese, "
+        "Japanese and Korean words of any length are found. Nothing else is syntax."
     )
     result_limit: StrictInt = Field(
         default=20, description="Matches at most, 1 to 50; outside is refused, not clamped."
