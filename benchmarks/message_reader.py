@@ -70,11 +70,12 @@ def outline_stdlib(octets: bytes) -> Outline:
     leaves: list[bytes] = []
 
     def tree(part: Message) -> Tree:
+        below = part.get_payload() if part.is_multipart() else []
+        children = [child for child in below if isinstance(child, Message)] if isinstance(below, list) else []
         if part.get_content_type() in ("message/rfc822", "message/global") and part.is_multipart():
-            return ("message", tuple(tree(child) for child in part.get_payload()))  # type: ignore[union-attr]
+            return ("message", tuple(tree(child) for child in children))
         if part.get_content_maintype() == "multipart":
-            children = part.get_payload() if part.is_multipart() else []
-            return ("multipart", tuple(tree(child) for child in children))  # type: ignore[union-attr]
+            return ("multipart", tuple(tree(child) for child in children))
         payload = part.get_payload(decode=True)
         leaves.append(payload if isinstance(payload, bytes) else b"")
         return ("leaf", ())

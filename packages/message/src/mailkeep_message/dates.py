@@ -121,11 +121,11 @@ def _other_forms(text: str) -> datetime | None:
 
 
 def _year(digits: str) -> int:
-    """RFC 5322 §4.3: two digits below 50 are 20xx; other two- and three-digit years count from 1900 (case 110)."""
+    """RFC 5322 §4.3: two digits below 50 are 20xx; other short years count from 1900, as does 0102 (case 110)."""
     year = int(digits)
     if len(digits) == 2:
         return year + (2000 if year < 50 else 1900)
-    return year + 1900 if len(digits) == 3 else year
+    return year + 1900 if len(digits) == 3 or 100 <= year < 200 else year
 
 
 def _clock(hour: str | None, minute: str | None, second: str | None, half: str | None) -> tuple[int, int, int]:

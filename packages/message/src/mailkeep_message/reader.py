@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -14,7 +15,7 @@ from .fields import Fields, read_fields
 from .html import referenced_content_ids
 from .identifiers import identifier, identifiers
 from .model import Address, Attachment, AutomationClaim, Body, Invitation, Limits, Message, PartInfo
-from .params import without_comments
+from .params import parse_value, without_comments
 from .structure import Entity, Structure, message_start, normalized, scan
 from .text import clean_line
 from .transfer import decoded_size
@@ -32,7 +33,8 @@ def read(octets: bytes, *, limits: Limits = _DEFAULT) -> Message:
     try:
         return read_strictly(octets, limits=limits)
     except Exception:
-        return _message(_no_fields(), NOT_EXTRACTED, limits, defects={"reader_failure"}, is_fully_read=False)
+        message = read_headers(octets)
+        return replace(message, defects=message.defects | {"reader_failure"}, is_fully_read=False)
 
 
 def read_strictly(octets: bytes, *, limits: Limits = _DEFAULT) -> Message:
@@ -174,6 +176,8 @@ def _message(
     invitations: tuple[Invitation, ...] = (),
 ) -> Message:
     charset = next((part.charset for part in parts if part.charset is not None), None)
+    if charset is None and not parts and (content_type := fields.last("content-type")) is not None:
+        charset = parse_value(content_type).parameters.get("charset")
     maximum = limits.max_addresses_per_role
     roles = [
         address_list(fields.all(name), maximum=maximum, charset=charset) if name in fields else ()

@@ -21,6 +21,7 @@ _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _LINE_ENDS: Final = re.compile(rb"[\r\n]*+")
 _GUESSED: Final = re.compile(rb"^--([^\s-][^\r\n]{0,200}?)[ \t]*\r?$", re.MULTILINE)
 _MAX_BOUNDARY = 1000
+_MAX_DEPTH = 200  # whatever the limits say: the walk over the parts recurses
 _MAX_FALSE_DELIMITERS = 100_000
 _NO_VALUE: Final = Value("", {})
 EMBEDDED: Final = frozenset(("message/rfc822", "message/global", "message/news"))
@@ -199,7 +200,7 @@ def _open(state: _Scan, start: int, parent: Entity | None, *, is_embedded: bool,
         if parent is not None:
             state.count += 1
             parent.children.append(entity)
-            if state.count >= state.limits.max_part_count or depth > state.limits.max_nesting_depth:
+            if state.count >= state.limits.max_part_count or depth > min(state.limits.max_nesting_depth, _MAX_DEPTH):
                 state.is_complete = False
         state.open.append(entity)
         if not is_embedded:

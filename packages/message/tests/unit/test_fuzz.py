@@ -168,3 +168,4 @@ def test_an_error_of_ours_is_told_not_raised(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("mailkeep_message.reader.scan", fail)
     message = read(SEED)
     assert (message.is_fully_read, message.defects) == (False, {"reader_failure"})
+    assert (message.message_id, len(message.from_)) == ("a@b", 3)

@@ -48,6 +48,8 @@ def test_raw_eight_bit_headers_yield_no_surrogates() -> None:
     assert subject(b"Gr\xfc\xdfe") == "Grüße"
     message = read(b"Subject: \xd0\xd2\xc9\xd7\xc5\xd4\nContent-Type: text/plain; charset=koi8-r\n\n\xc4\xc1")
     assert message.subject == "привет"
+    alone = read_headers(b"Subject: \xd0\xd2\xc9\xd7\xc5\xd4\nContent-Type: text/plain; charset=koi8-r\n\n")
+    assert alone.subject == "привет"
 
 
 @pytest.mark.case("182", "104")

@@ -72,6 +72,14 @@ def test_multiparts_and_embedded_messages_count_against_the_depth_limit() -> Non
 
 
 @pytest.mark.spec("SYNC-91")
+def test_a_careless_depth_limit_does_not_exhaust_the_stack() -> None:
+    """Beyond 200 levels no limit reaches."""
+    message = read(nested_multiparts(5000), limits=Limits(max_part_count=10_000, max_nesting_depth=10_000))
+    assert not message.is_fully_read
+    assert "reader_failure" not in message.defects
+
+
+@pytest.mark.spec("SYNC-91")
 @pytest.mark.parametrize("filler", [b"--seam x\n", b"--seamless\n"])
 def test_endless_false_delimiters_stop_the_scan(filler: bytes) -> None:
     """A scan that would take too long ends as a crossed limit."""
