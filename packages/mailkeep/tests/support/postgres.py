@@ -49,13 +49,13 @@ def template_database(postgres_server: embedded.EmbeddedServer) -> str:
 @pytest.fixture
 def dsn(postgres_server: embedded.EmbeddedServer, template_database: str) -> Iterator[str]:
     """A fresh migrated database, dropped afterwards."""
-    yield from _temporary_database(postgres_server.dsn, template=template_database)
+    yield from temporary_database(postgres_server.dsn, template=template_database)
 
 
 @pytest.fixture
 def empty_dsn(postgres_server: embedded.EmbeddedServer) -> Iterator[str]:
     """A fresh database without our schema, dropped afterwards."""
-    yield from _temporary_database(postgres_server.dsn, template="template1")
+    yield from temporary_database(postgres_server.dsn, template="template1")
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ async def db(dsn: str) -> AsyncIterator[Database]:
         yield database
 
 
-def _temporary_database(server_dsn: str, *, template: str) -> Iterator[str]:
+def temporary_database(server_dsn: str, *, template: str) -> Iterator[str]:
     name = f"t_{uuid4().hex}"
     with psycopg.connect(server_dsn, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
