@@ -18,6 +18,7 @@ _PADDING: Final = re.compile(rb"=+")
 _LOSSY_QP: Final = re.compile(rb"=(?![0-9A-Fa-f]{2}|[ \t]{0,200}\r?\n)")
 _WINDOW = 1 << 20
 _MAX_BLOCKS = 10_000
+_FOREIGN: Final = re.compile(rb"[^A-Za-z0-9+/=\s]")
 _BEHIND_PADDING: Final = re.compile(rb"(={1,2})[ \t]([^\r\n]*+)")
 _PADDED_BREAK: Final = re.compile(rb"=[ \t]{1,200}(?=\r?\n)")
 IDENTITY: Final = frozenset(("7bit", "8bit", "binary", ""))
@@ -49,6 +50,11 @@ def decode_base64(octets: bytes) -> tuple[bytes, str | None]:
     """Decode one or several base64 blocks; a group cut short yields the octets it still determines."""
     if b"= " in octets or b"=\t" in octets:
         octets = _BEHIND_PADDING.sub(_kept_block, octets)
+    if (foreign := _FOREIGN.search(octets)) is not None:
+        start = octets.rfind(b"\n", 0, foreign.start()) + 1
+        if start and _is_footer(octets, start):
+            decoded, defect = decode_base64(octets[:start])
+            return decoded + b"\n" + octets[start:], defect
     packed = octets.translate(None, _NOT_BASE64)
     body = packed.rstrip(b"=")
     if b"=" not in body:
@@ -70,6 +76,17 @@ def _kept_block(match: re.Match[bytes]) -> bytes:
     """What stands behind a padding on its line is a block when its length is one; else a remark somebody added."""
     rest = match[2].translate(None, _NOT_BASE64)
     return match[0] if len(rest) % 4 == 0 else match[1]
+
+
+def _is_footer(octets: bytes, start: int) -> bool:
+    """True when a complete block ends before `start` and plain text follows: list software appends it (case 121)."""
+    block = octets[:start].translate(None, _NOT_BASE64)
+    if not block or (len(block) % 4 and not block.endswith(b"=")):
+        return False
+    rest = octets[start:].strip()
+    if b" " not in rest and b"___" not in rest:
+        return False
+    return (len(rest) - len(rest.translate(None, _NOT_ALPHABET))) * 8 > len(rest)
 
 
 def _is_plain(octets: bytes, alphabet_count: int) -> bool:

@@ -25,6 +25,15 @@ def test_base64_blocks_behind_a_padding_are_decoded() -> None:
     assert text(b"base64", blocks) == "body, footer!!!"
 
 
+@pytest.mark.case("121")
+def test_plain_text_behind_a_base64_block_stays_text() -> None:
+    """A footer that list software appended without encoding is neither lost nor decoded to noise."""
+    footer = b"_______________________\nUsers mailing list\nusers@lists.example.org\n"
+    for body in (b"hello", b"hello!", b"hello world\n"):
+        encoded = base64.encodebytes(body)
+        assert text(b"base64", encoded + footer) == body.decode() + "\n" + footer.decode()
+
+
 @pytest.mark.case("122")
 def test_truncated_base64_gives_what_is_there_and_is_marked() -> None:
     """A cut group yields the octets it still determines."""
