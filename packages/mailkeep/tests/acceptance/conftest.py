@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.command import Installation
 from support.dovecot import Dovecot, is_installed
-from support.postgres import _temporary_database as temporary_database
+from support.postgres import temporary_database
 from support.sample_mail import INBOX, SENT
 
 from mailkeep.db.embedded import EmbeddedServer

@@ -9,6 +9,7 @@ import select
 import subprocess
 import time
 from pathlib import Path
+from typing import Self
 
 import pytest
 from support.command import TIMEOUT_SECONDS, Installation, command
@@ -21,7 +22,12 @@ class Terminal:
     def __init__(self, installation: Installation, *arguments: str) -> None:
         self._ours, theirs = pty.openpty()
         self.process = subprocess.Popen(
-            command(arguments), env=installation.variables(), stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True
+            command(arguments),
+            env=installation.variables(),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,  # or the password would be asked at the terminal of whoever runs the tests
         )
         os.close(theirs)
         self.seen = ""
@@ -35,6 +41,14 @@ class Terminal:
             assert self._read(deadline), f"ended before {prompt!r}:\n{self.seen}"
         self._answered += match.end()
         os.write(self._ours, text.encode() + b"\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
 
     def finish(self) -> int:
         """Read to the end; the exit code."""
@@ -61,19 +75,19 @@ def test_a_person_is_asked_for_what_is_missing(installation: Installation, mail_
     arguments = (
         *("account", "add", "--host", "127.0.0.1", "--port", str(mail_server.ports.plain), "--security", "none"),
     )
-    refused = Terminal(installation, *arguments)
-    refused.answer("User name", "anna")
-    refused.answer("Id of the account", "work")
-    refused.answer("Password", PASSWORD)
-    refused.answer(r"Save this account\?", "n")
-    assert refused.finish() == 1
+    with Terminal(installation, *arguments) as refused:
+        refused.answer("User name", "anna")
+        refused.answer("Id of the account", "work")
+        refused.answer("Password", PASSWORD)
+        refused.answer(r"Save this account\?", "n")
+        assert refused.finish() == 1
     assert not (installation.home / "mailkeep.toml").exists()
-    accepted = Terminal(installation, *arguments)
-    accepted.answer("User name", "anna")
-    accepted.answer("Id of the account", "")
-    accepted.answer("Password", PASSWORD)
-    accepted.answer(r"Save this account\?", "")
-    assert accepted.finish() == 0
+    with Terminal(installation, *arguments) as accepted:
+        accepted.answer("User name", "anna")
+        accepted.answer("Id of the account", "")
+        accepted.answer("Password", PASSWORD)
+        accepted.answer(r"Save this account\?", "")
+        assert accepted.finish() == 0
     assert "INBOX" in accepted.seen
     assert PASSWORD not in accepted.seen
     assert [account["id"] for account in installation.run("account", "list", "--json").json["accounts"]] == ["anna"]
@@ -81,12 +95,11 @@ def test_a_person_is_asked_for_what_is_missing(installation: Installation, mail_
 
 def test_an_address_is_enough_where_the_provider_is_known(installation: Installation) -> None:
     """The domain tells the server; the provider's advice is shown; Ctrl-D at the password saves nothing."""
-    dialogue = Terminal(installation, "account", "add")
-    dialogue.answer("Mail address", "ann@gmail.com")
-    dialogue.answer("Id of the account", "")
-    dialogue.answer("Password for ann@gmail.com", "\x04")
-    code = dialogue.finish()
-    assert code != 0
+    with Terminal(installation, "account", "add") as dialogue:
+        dialogue.answer("Mail address", "ann@gmail.com")
+        dialogue.answer("Id of the account", "")
+        dialogue.answer("Password for ann@gmail.com", "\x04")
+        assert dialogue.finish() != 0
     assert "app password" in dialogue.seen
     assert "Traceback" not in dialogue.seen
     assert not (installation.home / "mailkeep.toml").exists()
@@ -95,8 +108,8 @@ def test_an_address_is_enough_where_the_provider_is_known(installation: Installa
 def test_a_bar_shows_the_progress_of_a_run(installation: Installation, mail_server: Dovecot) -> None:
     """On a terminal a run ends with its counts, and the bar leaves no trace of its own."""
     installation.add_account(mail_server)
-    run = Terminal(installation, "sync", "--once")
-    assert run.finish() == 0
+    with Terminal(installation, "sync", "--once") as run:
+        assert run.finish() == 0
     assert "5 messages stored" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", run.seen)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import ipaddress
 import sys
 from collections.abc import Sequence
@@ -370,7 +371,13 @@ def _password(answers: Answers, *, password_stdin: bool, password_from: str | No
         return SecretStr(line)
     if not interactive:
         raise ConfigurationRefused("without a terminal the password is read with --password-stdin or --password-from")
-    text: str = typer.prompt(f"Password for {neutralise(answers.user_name or '')}", hide_input=True, err=True)
+    try:
+        # Not the prompt of the other questions: it would be printed before the terminal's echo is off.
+        text = getpass.getpass(f"Password for {neutralise(answers.user_name or '')}: ", stream=sys.stderr)
+    except EOFError:
+        raise typer.Abort from None
+    if not text:
+        raise ConfigurationRefused("the password is empty")
     return SecretStr(text)
 
 
