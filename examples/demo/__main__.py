@@ -12,6 +12,7 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from packages.mailkeep.tests.support.dovecot import PASSWORD, Dovecot, is_installed
 
+from mailkeep.config import HttpSettings
 from mailkeep.imap.names import encode_name
 
 from .mailbox import DemoMessage, compose, demo_now
@@ -32,6 +34,7 @@ USER = "robin"
 ACCOUNT = "demo"
 COMMAND_TIMEOUT_SECONDS = 300
 STOP_TIMEOUT_SECONDS = 30
+USUAL_PORT = HttpSettings().port
 
 SEARCHES = (
     ("a word in German invoices", "Wasserwaage"),
@@ -91,6 +94,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make demo", description="mailkeep on a real IMAP server")
     parser.add_argument("--once", action="store_true", help="end after the searches")
     once = parser.parse_args().once
+    signal.signal(signal.SIGTERM, _end_as_with_ctrl_c)
     if not is_installed():
         print("Dovecot is not installed. On Debian or Ubuntu: sudo apt-get install dovecot-imapd", file=sys.stderr)
         return 1
@@ -213,10 +217,10 @@ Connect an agent (an MCP client on this machine) with this entry:
 
 or over HTTP at the address that follows, path /mcp. Ctrl-C ends the demo and stops everything it started.
 
-$ mailkeep serve""",
+$ mailkeep serve {" ".join(_port())}""",
         flush=True,
     )
-    process = subprocess.Popen([MAILKEEP, "serve"], env=home.environment)
+    process = subprocess.Popen([MAILKEEP, "serve", *_port()], env=home.environment)
     try:
         code = process.wait()
     except KeyboardInterrupt:
@@ -225,6 +229,21 @@ $ mailkeep serve""",
         print("Stopped.")
     if code not in (0, 130, -signal.SIGINT):
         raise DemoFailedError(f"`mailkeep serve` ended with code {code}")
+
+
+def _port() -> tuple[str, ...]:
+    """Return the option for a free port where the usual one is taken, perhaps by the owner's own mailkeep."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", USUAL_PORT))
+        except OSError:
+            return ("--port", "0")
+    return ()
+
+
+def _end_as_with_ctrl_c(_signal: int, _frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _stored_counts(home: Home) -> dict[str, int]:
