@@ -2,6 +2,7 @@
 
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.accounts import account_at
@@ -52,7 +53,7 @@ async def test_a_run_stops_between_messages_and_the_next_continues_at_the_next_m
     """What does not fit the run's budget is not touched; each run takes up exactly where the last one ended."""
     messages = [mail(number, size=1500) for number in range(1, 8)]
     dovecot.fill(user, "INBOX", messages)
-    bounds = {"max_raw_mime_bytes": 2048, "max_content_bytes_per_run": 4096}
+    bounds: dict[str, Any] = {"max_raw_mime_bytes": 2048, "max_content_bytes_per_run": 4096}
     seen = []
     for _ in range(4):
         async with Tap(dovecot.ports.plain) as tap:
@@ -84,7 +85,7 @@ async def test_bounds_of_a_run_share_time_and_never_make_a_first_synchronization
     dovecot.fill(user, "INBOX", [mail(number) for number in range(1, 12)])
     with dovecot.client(user) as other:
         other.append("Sent", mail("sent"))
-    bounds = {"max_metadata_batch_size": 2, "max_metadata_batches_per_run": 2}
+    bounds: dict[str, Any] = {"max_metadata_batch_size": 2, "max_metadata_batches_per_run": 2}
     first = await run_once(db, tmp_path, account(dovecot, user), **bounds)
     assert folder(first).limits_reached == {LimitReached.METADATA_BATCHES_PER_RUN}
     assert (len(await stored(db)), len(await stored(db, "SENT"))) == (4, 1)
@@ -100,7 +101,7 @@ async def test_at_the_storage_ceiling_rows_wait_and_are_filled_when_there_is_roo
     messages = [mail(number, size=3000) for number in range(1, 9)]
     dovecot.fill(user, "INBOX", messages)
     empty = (await rows(db, "SELECT pg_total_relation_size('email_message_contents')"))[0][0]
-    tight = {"max_raw_mime_bytes": 4096, "max_stored_content_bytes": empty + 10_000}
+    tight: dict[str, Any] = {"max_raw_mime_bytes": 4096, "max_stored_content_bytes": empty + 10_000}
     outcome = await run_once(db, tmp_path, account(dovecot, user), **tight)
     waiting = await rows(
         db, "SELECT uid, id FROM stored_emails WHERE content_availability = 'AwaitingStorageHeadroom' ORDER BY uid"
@@ -129,7 +130,7 @@ async def test_octets_in_flight_stay_within_their_bound_across_folders(
             for number in range(6):
                 other.append(name, mail(f"{name}{number}", size=1800))
     settings = account(dovecot, user)
-    bounds = {
+    bounds: dict[str, Any] = {
         "max_raw_mime_bytes": 2048,
         "max_in_flight_raw_mime_bytes": 4096,
         "max_concurrent_folders_per_account": 3,

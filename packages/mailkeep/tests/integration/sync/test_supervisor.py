@@ -121,7 +121,7 @@ async def test_accounts_come_and_go_with_the_settings(
         await until(lambda: report(supervisor, "first").phase is Phase.NOT_STARTED)
         supervisor.stop()
         await task
-    assert len(await stored(db)) == 2
+    assert await rows(db, "SELECT count(DISTINCT mailbox_account_id) FROM stored_emails") == [(2,)]
 
 
 @pytest.mark.spec("SYNC-10")

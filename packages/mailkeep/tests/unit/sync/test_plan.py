@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,8 @@ def test_an_unknown_or_different_value_on_the_servers_side_is_never_unchanged(fi
 @pytest.mark.parametrize("field", ["remote_message_count", "remote_uid_next", "reconciled_through_modseq"])
 def test_an_unknown_value_on_our_side_is_never_unchanged(field: str) -> None:
     """Two unknowns are not equal."""
-    emptied = replace(DONE, **{field: None})
+    nothing: Any = {field: None}
+    emptied = replace(DONE, **nothing)
     assert not is_proven_unchanged(emptied, STATE)
     assert not is_proven_unchanged(emptied, FolderState(None, None, 7, None))
     assert not is_proven_unchanged(None, STATE)
