@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from .fields import Fields, read_fields
 from .model import Limits
 from .params import Value, is_media_type, parse_value, without_comments
+from .text import clean_line
 from .transfer import IDENTITY
 from .words import raw_text
 
@@ -240,7 +241,7 @@ def _read_header(state: _Scan, entity: Entity, default: str) -> None:
 
 def transfer_encoding(value: bytes) -> str:
     """Return the lower-case token; comments and junk after it go, `8-bit` and the like are identity."""
-    text = without_comments(raw_text(value)).strip(" ;\"'").lower()
+    text = clean_line(without_comments(raw_text(value))[:100]).strip(" ;\"'").lower()
     token = text.split(None, 1)[0].rstrip(";") if text else ""
     if token.startswith("quoted"):
         return "quoted-printable"

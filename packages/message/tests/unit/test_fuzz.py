@@ -31,7 +31,7 @@ from mailkeep_message.transfer import decode_transfer
 from mailkeep_message.trim import trim
 
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-FUZZ = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SMALL = Limits(
     max_part_count=8, max_nesting_depth=4, max_text_characters=60, max_addresses_per_role=3, max_references=3
 )
@@ -104,7 +104,7 @@ def test_random_octets_are_read(octets: bytes) -> None:
 
 
 @pytest.mark.spec("SYNC-91", "SYNC-96", "SYNC-103", "SYNC-107")
-@settings(FUZZ, max_examples=500)
+@settings(FUZZ, max_examples=400)
 @given(st.lists(st.tuples(st.integers(0, len(SEED)), st.integers(0, 60), st.sampled_from(PIECES)), max_size=12))
 def test_mutated_messages_are_read(edits: list[tuple[int, int, bytes]]) -> None:
     """A real structure with pieces cut out and put in."""

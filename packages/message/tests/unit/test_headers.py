@@ -70,6 +70,7 @@ def test_no_text_carries_a_nul_or_a_surrogate() -> None:
     assert message.body.text == "xy"
     assert message.attachments[-1].file_name == "pq.png"
     assert message.headers[0].value == b"a\x00b"
+    assert read(b"Content-Transfer-Encoding: \x007bit\n\nx").parts[0].transfer_encoding == "7bit"
     html = read(b"Content-Type: text/html; charset=utf-7\n\n+2D0-&#xD800;&#0;a").body.text
     assert not any(0xD800 <= ord(c) < 0xE000 or c == "\x00" for c in html)
     assert html.endswith("a")
