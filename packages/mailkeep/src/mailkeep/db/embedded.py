@@ -49,8 +49,8 @@ SERVER_USERS: Final = ("mailkeep", "postgres", "pgserver")
 SETTINGS: Final[Mapping[str, str]] = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
-    "max_connections": "60",
-    "shared_buffers": "128MB",
+    "max_connections": "40",
+    "shared_buffers": "96MB",
     "work_mem": "16MB",
     "maintenance_work_mem": "64MB",
     "effective_cache_size": "1GB",
@@ -61,7 +61,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "max_wal_size": "1GB",
-    "wal_buffers": "16MB",
+    "wal_buffers": "8MB",
     "checkpoint_timeout": "15min",
     # Reads are served by the process that asks; helper processes would cost memory for nothing on a small machine.
     "io_method": "sync",

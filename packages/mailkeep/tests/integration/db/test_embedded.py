@@ -56,7 +56,7 @@ def test_server_is_created_with_fixed_order_and_full_durability(home: Path) -> N
 
             assert show("server_encoding") == "UTF8"
             assert (show("synchronous_commit"), show("fsync"), show("full_page_writes")) == ("on", "on", "on")
-            assert (show("listen_addresses"), show("shared_buffers")) == ("", "128MB")
+            assert (show("listen_addresses"), show("shared_buffers")) == ("", "96MB")
             assert int(show("server_version_num")) >= 160000
             row = connection.execute(
                 "SELECT current_database(), 'Z' < 'a', 'É' = upper('é'), to_tsvector('simple', 'ÉTÉ “été”')::text"
