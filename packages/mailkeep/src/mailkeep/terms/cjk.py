@@ -12,6 +12,8 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
+MAX_MIXED_CHARACTERS: Final = 64
+"""How far beside a run the letters that touch it are looked at."""
 _CJK: Final = (
     "\u1100-\u11ff"  # Hangul letters
     "\u2e80-\u2fdf"  # radicals
@@ -25,7 +27,7 @@ _CJK: Final = (
     "\U0001aff0-\U0001b16f\U00020000-\U0003fffd"  # Kana and Han beyond the basic plane
 )
 _RUN: Final = re.compile(f"[{_CJK}]+")
-_MIXED_WORD: Final = re.compile(rf"(?:(?<=[{_CJK}])[^\W_{_CJK}]+)|(?:[^\W_{_CJK}]+(?=[{_CJK}]))")
+_LETTERS: Final = re.compile(rf"[^\W_{_CJK}]+")
 _PIECE: Final = re.compile(rf"[{_CJK}]+|[^\s{_CJK}]+")
 
 
@@ -56,7 +58,12 @@ def run_terms(text: str) -> Iterator[str]:
 
 def mixed_word_terms(text: str) -> Iterator[str]:
     """The letters and digits that touch a run (`iPhone手机` holds `iPhone`): PostgreSQL keeps both as one word."""
-    return (match.group() for match in _MIXED_WORD.finditer(text))
+    for match in _RUN.finditer(text):
+        start, stop = match.span()
+        if text[start - 1 : start].isalnum():
+            yield _LETTERS.findall(text[max(0, start - MAX_MIXED_CHARACTERS) : start])[-1]
+        if text[stop : stop + 1].isalnum():
+            yield _LETTERS.findall(text[stop : stop + MAX_MIXED_CHARACTERS])[0]
 
 
 def pieces(word: str) -> list[tuple[str, bool]]:
