@@ -386,6 +386,39 @@ def _mailcore_ours(structure: Structure, entity: Entity) -> Any:
     return (entity.media_type, entity.disposition.parameters.get("filename") or entity.parameters.get("name"))
 
 
+# --- MimeKit ------------------------------------------------------------------------------------------------------
+
+
+def _mimekit_offsets(folder: Path) -> Iterator[Finding]:
+    """Byte offsets of every part of the messages in an mbox, with LF and with CRLF line ends."""
+    for path in sorted((folder / "mbox").glob("*-offsets.json")):
+        octets = (folder / "mbox" / f"{path.name.partition('.')[0]}.mbox.txt").read_bytes().replace(b"\r\n", b"\n")
+        if ".dos-" in path.name:
+            octets = octets.replace(b"\n", b"\r\n")
+        for index, expected in enumerate(json.loads(path.read_text())):
+            begin = expected["beginOffset"]
+            parts = reader.read(octets[begin : expected["endOffset"]]).parts
+            # The end of a multipart is a matter of taste: with its epilogue or without.
+            mine = [
+                (
+                    p.media_type,
+                    begin + p.offset_header,
+                    begin + p.offset_body,
+                    None if p.is_multipart else p.size_raw_octets,
+                )
+                for p in parts
+            ]
+            theirs = _mimekit_flat(expected["body"])
+            note = "" if mine == theirs else f"{mine} / {theirs}"
+            yield Finding("jstedfast-mimekit mbox", f"{path.name}[{index}]", "offsets", mine == theirs, note)
+
+
+def _mimekit_flat(part: Json) -> list[tuple[str, int, int, int | None]]:
+    children = part.get("children")
+    own = (part["mimeType"], part["beginOffset"], part["headersEndOffset"], None if children else part["octets"])
+    return [own, *(row for child in children or [] for row in _mimekit_flat(child))]
+
+
 # --- Apache James -------------------------------------------------------------------------------------------------
 
 
@@ -448,6 +481,7 @@ SOURCES: dict[str, list[Callable[[Path], Iterator[Finding]]]] = {
     "mime-tools-testmsgs": [_event_trees("mime-tools-testmsgs")],
     "mailcore-mailcore2": [_mailcore_summary, _mailcore_parser],
     "apache-james-project": [_james],
+    "jstedfast-mimekit": [_mimekit_offsets],
     "discourse-email-reply-trimmer": [_discourse],
     "mailgun-talon": [_talon],
 }

@@ -20,6 +20,7 @@ def shown(source: str) -> str:
         ("<title>t</title><script>s('<p>')</script><style>p{}</style>hello", "hello"),
         ("a<!-- <p>no</p> -->b", "ab"),
         ("a<!-- never closed", "a never closed"),
+        ("a<script>never closed", "a"),
         ("a<![if !mso]>b<![endif]>c", "abc"),
         ("one<br>two<BR/>three", "one\ntwo\nthree"),
         ("<p>one</p><p>two</p>", "one\n\ntwo"),

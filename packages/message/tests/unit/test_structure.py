@@ -228,6 +228,11 @@ def test_a_content_type_without_subtype_is_plain_text(value: str) -> None:
     assert types(f"Content-Type: {value}\n\nhello".encode()) == ["text/plain"]
 
 
+def test_of_two_content_types_the_later_is_the_senders() -> None:
+    """A gateway puts its own on top."""
+    assert types(b"Content-Type: text/plain\nContent-Type: text/html\n\n<p>x") == ["text/html"]
+
+
 def test_an_invalid_media_type_is_octets() -> None:
     """What is no media type is told as application/octet-stream, never passed on."""
     message = read(b'Content-Type: im<ag>e/"png\nContent-Disposition: attachment; filename=x\n\nhello')
