@@ -1,13 +1,12 @@
 """The tools: one record each, with what it takes, gives and says of itself, and the call that serves it.
 
-`python -m mailkeep.mcp.catalog` prints the rendered list, which is kept as docs/reference/mcp-tools.json; a test fails
+`python -m mailkeep.mcp` prints the rendered list, which is kept as docs/reference/mcp-tools.json; a test fails
 when the two differ (MCP-85).
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -152,7 +151,3 @@ def _without_titles(node: Any) -> Any:
     return {
         key: _without_titles(value) for key, value in node.items() if not (key == "title" and isinstance(value, str))
     }
-
-
-if __name__ == "__main__":
-    sys.stdout.write(rendered())

@@ -74,10 +74,12 @@ async def run_stdio(app: App) -> None:
 def make_server(app: App) -> Server[Any]:
     """The protocol server on an open App."""
 
+    descriptors = [tool.descriptor() for tool in TOOLS]
+
     async def list_tools(
         _: ServerRequestContext[Any], __: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[tool.descriptor() for tool in TOOLS])
+        return types.ListToolsResult(tools=descriptors)
 
     async def call_tool(_: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
         return await _call(app, params)

@@ -35,11 +35,12 @@ SELECT d.stored_email_id,
         %(query)s::tsquery, %(options)s),
     place.around
 FROM email_search_documents d
+CROSS JOIN LATERAL (SELECT lower(d.body_text) AS text OFFSET 0) folded
 CROSS JOIN LATERAL (
     SELECT min(found.at) AS first,
         array_agg(substr(d.body_text, greatest(1, found.at - %(before)s), %(around)s) ORDER BY found.at) AS around
     FROM unnest(%(needles)s::text[]) AS needle (word)
-    CROSS JOIN LATERAL (SELECT strpos(lower(d.body_text), needle.word) AS at) found
+    CROSS JOIN LATERAL (SELECT strpos(folded.text, needle.word) AS at) found
     WHERE found.at > 0
 ) place
 WHERE d.stored_email_id = ANY(%(ids)s) AND d.body_text IS NOT NULL;

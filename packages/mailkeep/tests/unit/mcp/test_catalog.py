@@ -20,7 +20,7 @@ LISTED = json.loads(rendered())["tools"]
 
 @pytest.mark.spec("MCP-85")
 def test_the_published_list_is_the_committed_file() -> None:
-    """A change of any name, type or description shows in review; print it with `python -m mailkeep.mcp.catalog`."""
+    """A change of any name, type or description shows in review; print it with `python -m mailkeep.mcp`."""
     assert REFERENCE.read_text("utf-8") == rendered()
 
 
