@@ -30,15 +30,17 @@ WHERE f.id = ANY(%(folder_ids)s);
 -- surrounds the first place of each word, for words that the headline does not know (CJK pairs, parts of addresses).
 SELECT d.stored_email_id,
     ts_headline(%(configuration)s::regconfig,
-        CASE WHEN length(d.body_text) <= %(part)s THEN d.body_text
-            ELSE substr(d.body_text, greatest(1, coalesce(place.first, 1) - 200), %(part)s) END,
+        CASE WHEN length(body.text) <= %(part)s THEN body.text
+            ELSE substr(body.text, greatest(1, coalesce(place.first, 1) - 200), %(part)s) END,
         %(query)s::tsquery, %(options)s),
     place.around
 FROM email_search_documents d
-CROSS JOIN LATERAL (SELECT lower(d.body_text) AS text OFFSET 0) folded
+-- Unpacked once and folded once: each mention of the column would do it again.
+CROSS JOIN LATERAL (SELECT d.body_text || '' AS text OFFSET 0) body
+CROSS JOIN LATERAL (SELECT lower(body.text) AS text OFFSET 0) folded
 CROSS JOIN LATERAL (
     SELECT min(found.at) AS first,
-        array_agg(substr(d.body_text, greatest(1, found.at - %(before)s), %(around)s) ORDER BY found.at) AS around
+        array_agg(substr(body.text, greatest(1, found.at - %(before)s), %(around)s) ORDER BY found.at) AS around
     FROM unnest(%(needles)s::text[]) AS needle (word)
     CROSS JOIN LATERAL (SELECT strpos(folded.text, needle.word) AS at) found
     WHERE found.at > 0
