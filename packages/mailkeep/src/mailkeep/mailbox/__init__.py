@@ -6,7 +6,12 @@ in one as `store_batch`.
 """
 
 from mailkeep.mailbox.arrival import store_batch, store_prepared
-from mailkeep.mailbox.checkpoints import advance_checkpoint, load_checkpoint
+from mailkeep.mailbox.checkpoints import (
+    advance_checkpoint,
+    load_checkpoint,
+    load_checkpoints,
+    recommit_checkpoints,
+)
 from mailkeep.mailbox.content import (
     AttachmentPayload,
     BodyState,
@@ -45,6 +50,7 @@ from mailkeep.mailbox.reconcile import (
     apply_removals,
     awaiting_content,
     filter_unknown,
+    folders_awaiting_content,
     local_flags,
     local_uids,
     retire_other_uid_validities,
@@ -91,7 +97,9 @@ __all__ = [
     "filter_unknown",
     "folder_bindings",
     "folder_status",
+    "folders_awaiting_content",
     "load_checkpoint",
+    "load_checkpoints",
     "local_flags",
     "local_uids",
     "prepare",
@@ -99,6 +107,7 @@ __all__ = [
     "quarantined",
     "raw_mime",
     "read_contents",
+    "recommit_checkpoints",
     "release_quarantine",
     "resolve_scope",
     "retire_other_uid_validities",

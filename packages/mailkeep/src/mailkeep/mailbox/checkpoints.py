@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import datetime
 from typing import Final
 
 from mailkeep.db import Database, load_queries
 from mailkeep.errors import ConcurrencyConflict
-from mailkeep.mailbox.model import Checkpoint, FolderId
+from mailkeep.mailbox.model import AccountId, Checkpoint, FolderId
 
 _SQL: Final = load_queries("mailkeep.mailbox")
 
@@ -17,6 +19,33 @@ async def load_checkpoint(db: Database, folder_id: FolderId) -> Checkpoint | Non
     async with db.connection() as connection:
         row = await (await connection.execute(_SQL["checkpoint"], {"folder_id": folder_id})).fetchone()
     return None if row is None else Checkpoint(*row)
+
+
+async def load_checkpoints(db: Database, account_id: AccountId) -> dict[FolderId, Checkpoint]:
+    """The checkpoints of all folders of an account in one question."""
+    async with db.connection() as connection:
+        cursor = await connection.execute(_SQL["account_checkpoints"], {"account_id": account_id})
+        return {row[0]: Checkpoint(*row[1:]) for row in await cursor.fetchall()}
+
+
+async def recommit_checkpoints(
+    db: Database, unchanged: Mapping[FolderId, Checkpoint], *, now: datetime
+) -> frozenset[FolderId]:
+    """Note for many folders at once that nothing changed in them; those whose checkpoint is still the given one.
+
+    A folder that is missing from the answer was advanced by another run.
+    """
+    if not unchanged:
+        return frozenset()
+    values = {
+        "now": now,
+        "folder_ids": list(unchanged),
+        "uid_validities": [checkpoint.uid_validity for checkpoint in unchanged.values()],
+        "last_seen_uids": [checkpoint.last_seen_uid for checkpoint in unchanged.values()],
+    }
+    async with db.connection() as connection:
+        cursor = await connection.execute(_SQL["recommit_checkpoints"], values)
+        return frozenset(row[0] for row in await cursor.fetchall())
 
 
 async def advance_checkpoint(

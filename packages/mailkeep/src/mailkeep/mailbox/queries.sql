@@ -64,6 +64,26 @@ WHERE mail_folder_id = %(folder_id)s
   AND last_seen_uid IS NOT DISTINCT FROM %(expected_last_seen_uid)s
 RETURNING mail_folder_id;
 
+-- name: account_checkpoints
+-- How far every folder of an account is synchronized, older bindings included.
+SELECT c.mail_folder_id, c.uid_validity, c.last_seen_uid, c.synchronized_at, c.reconciled_through_modseq,
+    c.remote_message_count, c.remote_uid_next, c.remote_observed_at
+FROM synchronization_checkpoints c
+JOIN mail_folders f ON f.id = c.mail_folder_id
+WHERE f.mailbox_account_id = %(account_id)s;
+
+-- name: recommit_checkpoints
+-- Folders in which nothing changed commit their place again, so that the freshness readers see moves (SYNC-53).
+UPDATE synchronization_checkpoints c SET
+    synchronized_at = greatest(c.synchronized_at, %(now)s),
+    remote_observed_at = greatest(c.remote_observed_at, %(now)s)
+FROM unnest(%(folder_ids)s::bigint[], %(uid_validities)s::bigint[], %(last_seen_uids)s::bigint[])
+    AS e (folder_id, uid_validity, last_seen_uid)
+WHERE c.mail_folder_id = e.folder_id
+  AND c.uid_validity = e.uid_validity
+  AND c.last_seen_uid IS NOT DISTINCT FROM e.last_seen_uid
+RETURNING c.mail_folder_id;
+
 -- name: stored_occurrences
 -- Which messages of a batch are here already, with what is needed to tell whether anything is missing.
 SELECT e.uid, e.id, e.email_thread_id, e.content_availability, c.sha256_hash, r.stored_email_id IS NOT NULL
@@ -252,6 +272,16 @@ WHERE mail_folder_id = %(folder_id)s AND uid_validity = %(uid_validity)s
   AND content_availability = 'AwaitingStorageHeadroom' AND remote_expunge_observed_at IS NULL
 ORDER BY uid
 LIMIT %(limit)s;
+
+-- name: folders_awaiting_content
+-- The folders of an account that have such a queue, with its smallest message.
+SELECT e.mail_folder_id, min(e.size_octets)
+FROM stored_emails e
+JOIN mail_folders f ON f.id = e.mail_folder_id
+JOIN synchronization_checkpoints c ON c.mail_folder_id = e.mail_folder_id AND c.uid_validity = e.uid_validity
+WHERE f.mailbox_account_id = %(account_id)s
+  AND e.content_availability = 'AwaitingStorageHeadroom' AND e.remote_expunge_observed_at IS NULL
+GROUP BY e.mail_folder_id;
 
 -- name: folder_status
 -- What every folder of an account holds, against what its server last said.

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from mailkeep.db import Connection, Database, load_queries
-from mailkeep.mailbox.model import Disposition, Flags, FolderId, Uid, UidValidity
+from mailkeep.mailbox.model import AccountId, Disposition, Flags, FolderId, Uid, UidValidity
 
 _SQL: Final = load_queries("mailkeep.mailbox")
 DEFAULT_PAGE: Final = 10_000
@@ -129,6 +129,13 @@ async def awaiting_content(
     async with db.connection() as connection:
         cursor = await connection.execute(_SQL["awaiting_content"], values)
         return [(row[0], row[1]) for row in await cursor.fetchall()]
+
+
+async def folders_awaiting_content(db: Database, account_id: AccountId) -> dict[FolderId, int]:
+    """The folders of an account with such a queue, and the size of its smallest message, 0 when unreported."""
+    async with db.connection() as connection:
+        cursor = await connection.execute(_SQL["folders_awaiting_content"], {"account_id": account_id})
+        return {row[0]: row[1] for row in await cursor.fetchall()}
 
 
 async def _run(connection: Connection, *, statements: Sequence[str], values: dict[str, Any]) -> int:

@@ -34,9 +34,10 @@ from mailkeep.sync.model import LimitReached
 from mailkeep.sync.plan import FolderPlan, advanced
 from mailkeep.sync.progress import Meter
 from mailkeep.sync.resources import Resources
-from mailkeep.sync.volume import Chunk, RunBudget, assumed_size, chunks
+from mailkeep.sync.volume import Chunk, InFlight, RunBudget, assumed_size, chunks
 
 CHUNKS_UNDER_WAY = 3  # one being fetched, one being read, one being stored
+OCTETS_UNDER_WAY = 32 * 1024 * 1024  # of one folder run, so that large messages go one by one and memory stays small
 MAX_HEADER_OCTETS = 1024 * 1024  # of a message that is too large to fetch; a longer header is not kept
 
 
@@ -91,11 +92,12 @@ async def forward_pass(work: FolderWork) -> bool:
         return True
     read: asyncio.Queue[tuple[Fetched, asyncio.Task[PreparedBatch]] | None] = asyncio.Queue()
     places = asyncio.Semaphore(CHUNKS_UNDER_WAY)
+    lane = InFlight(OCTETS_UNDER_WAY)
     reached_end = False
 
     async def fetch(group: asyncio.TaskGroup) -> None:
         nonlocal reached_end
-        async for fetched in _fetched_chunks(work, hits, places):
+        async for fetched in _fetched_chunks(work, hits, places, lane):
             prepared = group.create_task(work.resources.preparer.prepare(fetched.arrivals))
             read.put_nowait((fetched, prepared))
         reached_end = not work.limits_reached - {LimitReached.STORED_CONTENT_BYTES} and not _is_stopping(work)
@@ -110,6 +112,7 @@ async def forward_pass(work: FolderWork) -> bool:
                     await _store(work, fetched, prepared)
                 finally:
                     work.resources.in_flight.release(fetched.held)
+                lane.release(fetched.held)
                 places.release()
     except BaseExceptionGroup as failures:
         raise _first_cause(failures) from failures
@@ -133,7 +136,9 @@ def _is_stopping(work: FolderWork) -> bool:
     return work.resources.stopping.is_set()
 
 
-async def _fetched_chunks(work: FolderWork, hits: UidSet, places: asyncio.Semaphore) -> AsyncIterator[Fetched]:
+async def _fetched_chunks(
+    work: FolderWork, hits: UidSet, places: asyncio.Semaphore, lane: InFlight
+) -> AsyncIterator[Fetched]:
     """Chunks in ascending UID order, until the end, a bound of this run, or a request to stop."""
     bounds = work.resources.bounds
     for number, page in enumerate(hits.pages(bounds.max_metadata_batch_size)):
@@ -150,6 +155,7 @@ async def _fetched_chunks(work: FolderWork, hits: UidSet, places: asyncio.Semaph
                 return
             last = index + 1 >= len(parts)
             await places.acquire()
+            await lane.acquire(chunk.octets)
             yield await _fetch_chunk(work, chunk, through if last else max(_uids(chunk)))
         if cut_short:
             work.limits_reached.add(LimitReached.CONTENT_BYTES_PER_RUN)
@@ -273,7 +279,7 @@ async def _store(work: FolderWork, fetched: Fetched, prepared: asyncio.Task[Prep
     await quarantine_faulty(work, fetched.faulty, fetched.sizes, now)
     faulty = tuple((Uid(uid), reason) for uid, reason in fetched.faulty.items())
     work.arrivals += outcome + BatchOutcome(quarantined=faulty)
-    await work.move_checkpoint(advanced(work.checkpoint, fetched.through_uid, now))
+    await work.move_checkpoint(advanced(work.checkpoint, fetched.through_uid, messages=work.state.messages, now=now))
     work.meter.stored(
         work.binding.alias,
         messages=len(fetched.arrivals) + len(faulty),

@@ -101,20 +101,24 @@ def fresh_checkpoint(state: FolderState) -> Checkpoint:
     assert state.uid_validity is not None
     return Checkpoint(
         uid_validity=UidValidity(state.uid_validity),
+        remote_message_count=state.messages,
         reconciled_through_modseq=None if state.highest_modseq is None else ModSeq(state.highest_modseq),
     )
 
 
-def advanced(checkpoint: Checkpoint, through_uid: int, now: datetime) -> Checkpoint:
-    """The checkpoint after a chunk: never back, and no longer claiming to know the folder's end."""
+def advanced(checkpoint: Checkpoint, through_uid: int, *, messages: int | None, now: datetime) -> Checkpoint:
+    """The checkpoint after a chunk: never back, and no longer claiming to know the folder's end.
+
+    The server's count is kept for people to compare with; without UIDNEXT it proves nothing.
+    """
     seen = max(through_uid, checkpoint.last_seen_uid or 0)
     return replace(
         checkpoint,
         last_seen_uid=Uid(seen) if seen else None,
         synchronized_at=now,
-        remote_message_count=None,
+        remote_message_count=messages,
         remote_uid_next=None,
-        remote_observed_at=None,
+        remote_observed_at=now,
     )
 
 

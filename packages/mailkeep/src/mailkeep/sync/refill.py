@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from mailkeep.mailbox import FolderId, UidValidity, awaiting_content, store_batch
+from mailkeep.mailbox import awaiting_content, store_batch
 from mailkeep.sync.contents import fetch_metadata
 from mailkeep.sync.forward import FolderWork, fetch_arrivals, quarantine_faulty
 from mailkeep.sync.resources import Resources
 from mailkeep.sync.volume import assumed_size, chunks
 
 
-async def can_refill(resources: Resources, folder_id: FolderId, uid_validity: UidValidity) -> bool:
-    """Whether a message waits for which there is room now. Such a folder gets its turn though nothing changed in it."""
-    waiting = await awaiting_content(resources.db, folder_id, uid_validity=uid_validity, limit=1)
+def has_room_for(resources: Resources, size: int) -> bool:
+    """Whether a waiting message of that size, 0 when unreported, fits below the storage ceiling now."""
     limit = resources.bounds.max_raw_mime_bytes
-    return any(resources.ceiling.has_room(min(size, limit) if size else limit) for _, size in waiting)
+    return resources.ceiling.has_room(min(size, limit) if size else limit)
 
 
 async def refill(work: FolderWork) -> int:
@@ -22,8 +21,6 @@ async def refill(work: FolderWork) -> int:
     Stores onto the existing rows and leaves the checkpoint. Ends where the ceiling or the run's budget is met again.
     """
     resources, limit = work.resources, work.resources.bounds.max_raw_mime_bytes
-    if not await can_refill(resources, work.binding.folder_id, work.uid_validity):
-        return 0
     waiting = await awaiting_content(
         resources.db,
         work.binding.folder_id,

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pydantic import SecretStr
 
 from mailkeep.config import AccountKind, AccountSettings, resolve_secret
 from mailkeep.errors import ConcurrencyConflict, ConfigurationRefused
-from mailkeep.imap import Listing
+from mailkeep.imap import FolderState, Listing
 from mailkeep.mailbox import (
     AccountId,
     FolderBinding,
     SpecialUse,
-    advance_checkpoint,
     bind_folder,
     folder_bindings,
+    folders_awaiting_content,
     load_checkpoint,
+    load_checkpoints,
+    recommit_checkpoints,
 )
 from mailkeep.sync.folder_run import FolderTurn, run_folder
 from mailkeep.sync.folders import Target, resolve_folders
@@ -28,7 +30,7 @@ from mailkeep.sync.model import AccountOutcome, FolderOutcome, Outcome, Progress
 from mailkeep.sync.plan import is_proven_unchanged
 from mailkeep.sync.progress import Meter
 from mailkeep.sync.queries import account_lease
-from mailkeep.sync.refill import can_refill
+from mailkeep.sync.refill import has_room_for
 from mailkeep.sync.resources import Resources
 
 log = logging.getLogger(__name__)
@@ -120,22 +122,28 @@ class _AccountRun:
             states.update(await link.call(lambda session: session.status_all(unasked)))
         await self._resources.measure_storage()
         settled = [FolderOutcome(alias, outcome) for alias, outcome in resolution.unresolved]
-        turns: list[FolderTurn] = []
-        for binding in bindings:
-            turn = FolderTurn(binding, await load_checkpoint(db, binding.folder_id), states.get(binding.remote_path))
-            if await self._needs_no_turn(turn):
-                settled.append(await self._recommit(turn))
-            else:
-                turns.append(turn)
+        idle, turns = await self._sort(bindings, states)
+        settled += await self._recommit(idle)
         self._meter.expect(folders=len(bindings), messages=_expected_messages(turns))
         for outcome in settled:
             self._meter.folder_done(outcome.alias)
         return _Discovery(listing, tuple(turns), tuple(settled))
 
-    async def _needs_no_turn(self, turn: FolderTurn) -> bool:
-        if turn.checkpoint is None or not is_proven_unchanged(turn.checkpoint, turn.status):
-            return False
-        return not await can_refill(self._resources, turn.binding.folder_id, turn.checkpoint.uid_validity)
+    async def _sort(
+        self, bindings: Sequence[FolderBinding], states: Mapping[str, FolderState]
+    ) -> tuple[list[FolderTurn], list[FolderTurn]]:
+        """The folders in which nothing can have changed and nothing waits, and those that need a turn."""
+        resources, account_id = self._resources, AccountId(self._account.account_id)
+        checkpoints = await load_checkpoints(resources.db, account_id)
+        awaiting = await folders_awaiting_content(resources.db, account_id)
+        idle: list[FolderTurn] = []
+        busy: list[FolderTurn] = []
+        for binding in bindings:
+            turn = FolderTurn(binding, checkpoints.get(binding.folder_id), states.get(binding.remote_path))
+            can_refill = binding.folder_id in awaiting and has_room_for(resources, awaiting[binding.folder_id])
+            is_idle = is_proven_unchanged(turn.checkpoint, turn.status) and not can_refill
+            (idle if is_idle else busy).append(turn)
+        return idle, busy
 
     async def _bind(self, target: Target, known: FolderBinding | None) -> FolderBinding:
         """The binding of an alias, committed before anything is stored under it (SYNC-18, SYNC-19, SYNC-21)."""
@@ -148,21 +156,20 @@ class _AccountRun:
             return known
         return await _bind_target(self._resources, self._account, target, known)
 
-    async def _recommit(self, turn: FolderTurn) -> FolderOutcome:
-        """An idle folder commits its place again, so that the freshness which readers see moves (SYNC-53)."""
-        assert turn.checkpoint is not None
-        alias = turn.binding.alias
-        now = self._resources.now()
-        try:
-            await advance_checkpoint(
-                self._resources.db,
-                turn.binding.folder_id,
-                expected=turn.checkpoint,
-                new=replace(turn.checkpoint, synchronized_at=now, remote_observed_at=now),
+    async def _recommit(self, idle: Sequence[FolderTurn]) -> list[FolderOutcome]:
+        """Idle folders commit their places again, so that the freshness which readers see moves (SYNC-53)."""
+        unchanged = {turn.binding.folder_id: turn.checkpoint for turn in idle if turn.checkpoint is not None}
+        recommitted = await recommit_checkpoints(self._resources.db, unchanged, now=self._resources.now())
+        return [
+            FolderOutcome(turn.binding.alias, Outcome.SYNCHRONIZED, was_proven_unchanged=True)
+            if turn.binding.folder_id in recommitted
+            else FolderOutcome(
+                turn.binding.alias,
+                Outcome.DEFERRED_AFTER_CONCURRENCY_CONFLICT,
+                failure_code=ConcurrencyConflict.code,
             )
-        except ConcurrencyConflict as error:
-            return FolderOutcome(alias, Outcome.DEFERRED_AFTER_CONCURRENCY_CONFLICT, failure_code=error.code)
-        return FolderOutcome(alias, Outcome.SYNCHRONIZED, was_proven_unchanged=True)
+            for turn in idle
+        ]
 
     async def _round(self, turns: Sequence[FolderTurn]) -> list[tuple[FolderTurn, FolderOutcome]]:
         """Every folder's turn, at most so many at once, each worker on a connection of its own (SYNC-7)."""

@@ -82,7 +82,9 @@ def test_another_uid_validity_starts_over_and_touches_nothing_old() -> None:
 def test_a_fresh_start_inherits_neither_uids_nor_sequence() -> None:
     """The new checkpoint knows the new identity and the sequence of this moment only."""
     fresh = fresh_checkpoint(replace(STATE, uid_validity=8, highest_modseq=3))
-    assert fresh == Checkpoint(uid_validity=UidValidity(8), reconciled_through_modseq=ModSeq(3))
+    assert fresh == Checkpoint(
+        uid_validity=UidValidity(8), reconciled_through_modseq=ModSeq(3), remote_message_count=10
+    )
 
 
 @pytest.mark.spec("SYNC-52", "SYNC-53")
@@ -146,7 +148,7 @@ def test_uids_are_compared_unless_nothing_arrived_and_the_count_is_the_same() ->
 
 def test_the_backward_pass_does_not_wait_for_the_backlog() -> None:
     """What is held is reconciled while a first pass is still under way (SYNC-50)."""
-    halfway = replace(advanced(fresh_checkpoint(STATE), 12, NOW))
+    halfway = replace(advanced(fresh_checkpoint(STATE), 12, messages=10, now=NOW))
     plan = plan_folder(halfway, replace(STATE, highest_modseq=501))
     assert plan.discovers
     assert plan.first_uid == 13
@@ -157,14 +159,14 @@ def test_the_backward_pass_does_not_wait_for_the_backlog() -> None:
 @pytest.mark.spec("SYNC-57")
 def test_a_checkpoint_never_goes_back() -> None:
     """A chunk below what is seen leaves it where it is."""
-    assert advanced(DONE, 3, NOW).last_seen_uid == 20
+    assert advanced(DONE, 3, messages=10, now=NOW).last_seen_uid == 20
     assert completed(DONE, replace(STATE, uid_next=5), flags_through=None, is_at_end=True, now=NOW).last_seen_uid == 20
 
 
 @pytest.mark.case("218", "214")
 def test_only_a_pass_that_reached_the_end_records_what_can_prove_no_change() -> None:
     """An interrupted pass leaves no state by which the next run could skip the folder."""
-    halfway = completed(advanced(DONE, 20, NOW), STATE, flags_through=500, is_at_end=False, now=NOW)
+    halfway = completed(advanced(DONE, 20, messages=10, now=NOW), STATE, flags_through=500, is_at_end=False, now=NOW)
     assert not is_proven_unchanged(halfway, STATE)
     assert halfway.reconciled_through_modseq == 500
 
