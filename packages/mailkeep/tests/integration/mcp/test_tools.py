@@ -23,7 +23,7 @@ from support.stored import NOW, folder, settings_for, store
 from mailkeep.app import App
 from mailkeep.config import Settings
 from mailkeep.db import Database
-from mailkeep.mailbox import SpecialUse
+from mailkeep.mailbox import Flags, SpecialUse
 from mailkeep.mcp import http_app
 from mailkeep.mcp.server import make_server
 
@@ -123,7 +123,9 @@ async def test_what_cannot_be_known_is_said_so(app: App) -> None:
 async def test_search_emails_ranks_and_shows(app: App) -> None:
     """Best first with marked extracts, the mode, the count, and no cursor."""
     await store(
-        app.db, await folder(app.db, "home"), [message("In body", body="mild zephyr blows"), message("Zephyr", body="x")]
+        app.db,
+        await folder(app.db, "home"),
+        [message("In body", body="mild zephyr blows"), message("Zephyr", body="x")],
     )
     async with connected(app) as client:
         result = await ask(client, "search_emails", query_text="zephyr")
@@ -304,6 +306,22 @@ async def test_a_failure_of_ours_is_not_described(app: App, caplog: pytest.LogCa
     assert text == "mailkeep error 54001: The request could not be answered."
     assert "sentinelword" not in caplog.text
     assert "email_search_documents" not in caplog.text
+
+
+@pytest.mark.case("200")
+async def test_reading_marks_nothing_as_read(app: App) -> None:
+    """After every tool the message is as unread as before, and nobody is said to have looked."""
+    await store(app.db, await folder(app.db, "home"), [message(body="zephyr")], flags=Flags())
+    flags = "SELECT is_remotely_seen, remote_flags_observed_at, xmin::text FROM stored_emails"
+    async with app.db.connection() as connection:
+        before = await (await connection.execute(flags)).fetchall()
+    async with connected(app) as client:
+        ids = [(await ask(client, "list_emails"))["emails"][0]["stored_email_id"]]
+        await ask(client, "search_emails", query_text="zephyr")
+        read = await ask(client, "get_email_content", stored_email_ids=ids)
+    assert read["emails"][0]["content"]["remote_flags"]["seen"] is False
+    async with app.db.connection() as connection:
+        assert await (await connection.execute(flags)).fetchall() == before
 
 
 @pytest.mark.spec("MCP-57")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from support.mail import message
+from support.mail import File, message
 from support.stored import folder, settings_for, store
 
 from mailkeep.config import Settings
 from mailkeep.db import Database
 from mailkeep.errors import FilterRefused, ResultLimitRefused
-from mailkeep.search import RetrievalMode, SearchRequest, SearchResult, SemanticSearch, search_emails
+from mailkeep.search import Filters, RetrievalMode, SearchRequest, SearchResult, SemanticSearch, search_emails
+from mailkeep.search.queries import FolderNames, Selection, read_summaries
 
 pytestmark = pytest.mark.anyio
 HOME = settings_for("home")
@@ -25,7 +26,6 @@ async def subjects(db: Database, text: str) -> set[str | None]:
     return {match.summary.subject for match in (await search(db, text)).matches}
 
 
-@pytest.mark.spec("FIND-34", "FIND-35")
 @pytest.mark.parametrize("text", ["ann", "ANN", "lee", '"ann lee"', "ann@example.com", "example.com", "example", "an*"])
 async def test_people_are_found_by_name_address_and_parts(db: Database, text: str) -> None:
     """`ann` finds Ann Lee and ann@example.com; a stranger's message is not found."""
@@ -202,6 +202,31 @@ async def test_a_word_far_inside_a_long_body_is_shown(db: Database) -> None:
     await store(db, await folder(db, "home"), [message("Report", body=body)])
     (match,) = (await search(db, "needle")).matches
     assert any("**needle**" in snippet for snippet in match.snippets)
+
+
+@pytest.mark.spec("FIND-34")
+async def test_quoted_text_and_attachments_are_not_searched(db: Database) -> None:
+    """Only the trimmed body is indexed; the words of a quotation and of a file find nothing."""
+    mail = message(
+        "Answer", body="Agreed.\n\n> the quotedword of before\n", files=[File("a.txt", "text/plain", b"filedword")]
+    )
+    await store(db, await folder(db, "home"), [mail])
+    assert await subjects(db, "agreed") == {"Answer"}
+    assert await subjects(db, "quotedword OR filedword") == set()
+
+
+@pytest.mark.spec("FIND-39")
+async def test_a_match_that_left_the_selection_before_it_was_shown_is_dropped(db: Database) -> None:
+    """Summaries re-apply the whole selection: what was expunged between ranking and reading is not in the window."""
+    binding = await folder(db, "home")
+    await store(db, binding, [message("Kept", body="zephyr"), message("Gone", body="zephyr")])
+    names = FolderNames(binding.account_id, "Home", "INBOX")
+    async with db.connection() as connection:
+        rows = await (await connection.execute("SELECT id, subject FROM stored_emails")).fetchall()
+        await connection.execute("UPDATE stored_emails SET remote_expunge_observed_at = now() WHERE subject = 'Gone'")
+        for folders, expected in (({binding.folder_id: names}, {"Kept"}), ({}, set())):
+            found = await read_summaries(connection, Selection(folders, Filters()), [row[0] for row in rows])
+            assert {summary.subject for summary in found.values()} == expected
 
 
 @pytest.mark.case("182")

@@ -13,7 +13,7 @@ from support.stored import folder, settings_for, store
 
 from mailkeep.config import Settings
 from mailkeep.db import Connection, Database
-from mailkeep.errors import CursorForeign, CursorForOtherFilters
+from mailkeep.errors import CursorForeign, CursorForOtherFilters, PageSizeRefused
 from mailkeep.mailbox import Flags
 from mailkeep.search import Direction, Filters, ListRequest, Page, list_emails
 from mailkeep.search.cursor import Boundary
@@ -247,11 +247,10 @@ FROM generate_series(1, 6000) n;
 """
 
 
-def _page_is_empty(page: Page) -> bool:
-    return not page.emails and page.next_cursor is None
-
-
-async def test_no_served_account_is_an_empty_page(db: Database) -> None:
-    """Validation still runs, then nothing is found."""
+@pytest.mark.spec("FIND-4")
+async def test_without_a_served_account_everything_is_still_checked_and_nothing_found(db: Database) -> None:
+    """Rows of accounts that are no longer configured stay unseen; a bad request is refused all the same."""
     await fill(db)
-    assert _page_is_empty(await list_emails(db, settings_for(), ListRequest()))
+    assert await list_emails(db, settings_for(), ListRequest()) == Page((), None, False, ())
+    with pytest.raises(PageSizeRefused):
+        await list_emails(db, settings_for(), ListRequest(page_size=0))

@@ -49,7 +49,6 @@ def test_latin_letters_beside_a_cjk_run_are_words_of_their_own() -> None:
     assert build_query("iPhone手机") == AllOf((Word("iPhone"), Word("手机")))
 
 
-@pytest.mark.spec("FIND-34")
 def test_an_address_is_found_by_its_parts() -> None:
     """The local part, its words, the domain, its parents and its labels are terms."""
     terms = (address_terms(["ann.lee+lists@mail.example.com"]) or "").split()
