@@ -19,6 +19,7 @@ LEDGER: Final = "schema_migrations"
 LOCK_KEY: Final = 7_331_020_260
 """The advisory lock of our own runs: the inbox library's runs in the same database need not wait for them."""
 LOCK_TIMEOUT: Final = timedelta(seconds=5)
+MIN_SERVER_VERSION: Final = 160_000
 
 _CONFIGURATION: Final = re.compile(r"'(?:pg_catalog\.)?\"?([^'\"]+)\"?'::regconfig")
 
@@ -45,8 +46,8 @@ async def migrate(dsn: str) -> tuple[str, ...]:
 
     The tables go where the connection creates unqualified names: the first schema of its search path.
     """
-    connection = await psycopg.AsyncConnection.connect(dsn)
-    async with connection:
+    async with await psycopg.AsyncConnection.connect(dsn) as connection:
+        await check_server(connection)
         if not (await read_status(connection)).missing:
             return ()
         row = await (await connection.execute("SELECT coalesce(current_schema(), 'public')")).fetchone()
@@ -70,6 +71,15 @@ async def migrate(dsn: str) -> tuple[str, ...]:
     finally:
         await engine.dispose()
     return outcome.applied
+
+
+async def check_server(connection: psycopg.AsyncConnection) -> None:
+    """Raise SchemaStateUnreadable for a server or a database that our schema cannot live in (DATA-1)."""
+    if connection.info.server_version < MIN_SERVER_VERSION:
+        raise SchemaStateUnreadable(f"PostgreSQL {MIN_SERVER_VERSION // 10_000} or later is needed")
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise SchemaStateUnreadable(f"the database's encoding is {encoding}, UTF8 is needed")
 
 
 async def read_status(connection: psycopg.AsyncConnection) -> SchemaStatus:
@@ -99,6 +109,7 @@ async def pass_gate(connection: psycopg.AsyncConnection, *, text_search_configur
 
     A database ahead of this build serves, for the window of an upgrade (DATA-45).
     """
+    await check_server(connection)
     status = await read_status(connection)
     if status.missing:
         raise MigrationMissing(

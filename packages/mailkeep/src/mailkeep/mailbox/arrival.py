@@ -39,7 +39,7 @@ from mailkeep.mailbox.preparation import (
     prepare_one,
 )
 from mailkeep.mailbox.rows import Placed, copy_new, rewrite
-from mailkeep.threads import ThreadInput, adopt, lock_account, place
+from mailkeep.threads import ThreadInput, adopt, lock_account, place, threads_of
 from mailkeep_message import Limits
 
 _SQL: Final = load_queries("mailkeep.mailbox")
@@ -217,21 +217,27 @@ def _adds_octets(message: PreparedMessage, stored: _Occurrence) -> bool:
 async def _relinks(connection: Connection, target: _Target, messages: Sequence[PreparedMessage]) -> dict[Uid, UUID]:
     """Which stored row of an older UIDVALIDITY each message is, by its octets; each row serves once.
 
-    Equal digests mean equal size and Message-ID; a message without octets is never recognized by its header.
+    Message-IDs only lead to the candidates, through their conversations; the digest decides. A message without octets
+    is never recognized by its header.
     """
-    digests = {m.sha256: len(m.arrival.octets or b"") for m in messages if m.sha256 is not None}
-    if not digests:
-        return {}
+    identified = [m for m in messages if m.sha256 is not None and m.message_id is not None]
+    anonymous = [m.sha256 for m in messages if m.sha256 is not None and m.message_id is None]
     scope = {"folder_id": target.binding.folder_id, "uid_validity": target.uid_validity}
     row = await (await connection.execute(_SQL["has_other_uid_validity"], scope)).fetchone()
     if row is None or not row[0]:
         return {}
-    cursor = await connection.execute(
-        _SQL["earlier_occurrences"],
-        {**scope, "digests": list(digests), "lengths": list(set(digests.values()))},
-    )
+    found: list[tuple[UUID, bytes]] = []
+    if identified:
+        message_ids = [m.message_id for m in identified if m.message_id is not None]
+        threads = await threads_of(connection, target.binding.account_id, identifiers=message_ids)
+        values = {"thread_ids": threads, "message_ids": message_ids, "digests": [m.sha256 for m in identified]}
+        cursor = await connection.execute(_SQL["earlier_occurrences"], {**scope, **values})
+        found += await cursor.fetchall()
+    if anonymous:
+        cursor = await connection.execute(_SQL["earlier_anonymous_occurrences"], {**scope, "digests": anonymous})
+        found += await cursor.fetchall()
     candidates: dict[bytes, list[UUID]] = {}
-    for stored_email_id, digest in await cursor.fetchall():
+    for stored_email_id, digest in found:
         candidates.setdefault(digest, []).append(stored_email_id)
     relinks: dict[Uid, UUID] = {}
     for message in messages:

@@ -98,12 +98,22 @@ SELECT EXISTS (SELECT FROM stored_emails WHERE mail_folder_id = %(folder_id)s AN
     OR EXISTS (SELECT FROM stored_emails WHERE mail_folder_id = %(folder_id)s AND uid_validity > %(uid_validity)s);
 
 -- name: earlier_occurrences
--- Mail of the same folder under another UIDVALIDITY whose octets are those of the batch; living mail first.
+-- Mail of the same folder under another UIDVALIDITY, in the given conversations, whose octets are those of the batch.
+SELECT e.id, c.sha256_hash
+FROM stored_emails e
+JOIN email_message_contents c ON c.stored_email_id = e.id
+WHERE e.email_thread_id = ANY(%(thread_ids)s)
+  AND e.mail_folder_id = %(folder_id)s AND e.uid_validity <> %(uid_validity)s
+  AND e.internet_message_id = ANY(%(message_ids)s) AND c.sha256_hash = ANY(%(digests)s)
+ORDER BY e.remote_expunge_observed_at IS NOT NULL, e.uid_validity DESC, e.uid;
+
+-- name: earlier_anonymous_occurrences
+-- The same for mail without a Message-ID, to which no conversation leads: the folder is searched, and holds little of it.
 SELECT e.id, c.sha256_hash
 FROM stored_emails e
 JOIN email_message_contents c ON c.stored_email_id = e.id
 WHERE e.mail_folder_id = %(folder_id)s AND e.uid_validity <> %(uid_validity)s
-  AND c.mime_byte_length = ANY(%(lengths)s) AND c.sha256_hash = ANY(%(digests)s)
+  AND e.internet_message_id IS NULL AND c.sha256_hash = ANY(%(digests)s)
 ORDER BY e.remote_expunge_observed_at IS NOT NULL, e.uid_validity DESC, e.uid;
 
 -- name: relink
@@ -161,13 +171,18 @@ WHERE mail_folder_id = %(folder_id)s
 ORDER BY uid_validity, uid;
 
 -- name: unknown_uids
--- Those of the given UIDs that are neither stored nor quarantined.
+-- Those of the given UIDs that are neither stored nor quarantined. LATERAL keeps it at one index look-up per UID.
 SELECT u.uid
 FROM unnest(%(uids)s::bigint[]) AS u (uid)
-WHERE NOT EXISTS (SELECT FROM stored_emails e
-        WHERE e.mail_folder_id = %(folder_id)s AND e.uid_validity = %(uid_validity)s AND e.uid = u.uid)
-  AND NOT EXISTS (SELECT FROM quarantined_messages q
-        WHERE q.mail_folder_id = %(folder_id)s AND q.uid_validity = %(uid_validity)s AND q.uid = u.uid)
+LEFT JOIN LATERAL (
+    SELECT 1 AS found FROM stored_emails e
+    WHERE e.mail_folder_id = %(folder_id)s AND e.uid_validity = %(uid_validity)s AND e.uid = u.uid
+    UNION ALL
+    SELECT 1 FROM quarantined_messages q
+    WHERE q.mail_folder_id = %(folder_id)s AND q.uid_validity = %(uid_validity)s AND q.uid = u.uid
+    LIMIT 1
+) known ON true
+WHERE known.found IS NULL
 ORDER BY u.uid;
 
 -- name: local_uids
@@ -242,11 +257,12 @@ WITH gone AS (
 DELETE FROM stored_emails e USING gone WHERE e.id = gone.id;
 
 -- name: bury_other_uid_validities
--- After a complete pass over a recreated folder, what no new identity claimed is gone.
+-- After a complete pass over a recreated folder, what no new identity claimed is gone; some of it at a time.
 WITH gone AS (
     SELECT id FROM stored_emails
     WHERE mail_folder_id = %(folder_id)s AND uid_validity <> %(uid_validity)s AND remote_expunge_observed_at IS NULL
     ORDER BY id
+    LIMIT %(limit)s
     FOR UPDATE
 )
 UPDATE stored_emails e SET remote_expunge_observed_at = %(observed_at)s FROM gone WHERE e.id = gone.id;
@@ -257,6 +273,7 @@ WITH gone AS (
     SELECT id FROM stored_emails
     WHERE mail_folder_id = %(folder_id)s AND uid_validity <> %(uid_validity)s AND NOT is_retained_after_authored_delete
     ORDER BY id
+    LIMIT %(limit)s
     FOR UPDATE
 )
 DELETE FROM stored_emails e USING gone WHERE e.id = gone.id;

@@ -12,6 +12,8 @@ from mailkeep.mailbox.model import AccountId, Disposition, Flags, FolderId, Uid,
 
 _SQL: Final = load_queries("mailkeep.mailbox")
 DEFAULT_PAGE: Final = 10_000
+PASS_ROWS: Final = 5_000
+"""Rows that one transaction changes at most, so that none nears the statement's time limit."""
 
 
 async def filter_unknown(
@@ -55,27 +57,29 @@ async def apply_flags(
     observed: Mapping[Uid, Flags],
     observed_at: datetime,
 ) -> int:
-    """Write what the server said, in one statement; how many rows changed.
+    """Write what the server said, one transaction per PASS_ROWS messages; how many rows changed.
 
     Rows that say so already are not rewritten, rows observed later than `observed_at` and tombstones are left alone
     (SYNC-78), UIDs that are not stored are ignored.
     """
-    if not observed:
-        return 0
-    flags = list(observed.values())
-    values = {
-        "folder_id": folder_id,
-        "uid_validity": uid_validity,
-        "observed_at": observed_at,
-        "uids": list(observed),
-        "seen": [one.seen for one in flags],
-        "answered": [one.answered for one in flags],
-        "flagged": [one.flagged for one in flags],
-        "draft": [one.draft for one in flags],
-        "deleted": [one.deleted for one in flags],
-        "keywords": [" ".join(one.keywords) for one in flags],
-    }
-    return await db.redo(partial(_run, statements=("apply_flags",), values=values))
+    changed = 0
+    listed = sorted(observed.items())
+    for first in range(0, len(listed), PASS_ROWS):
+        chunk = listed[first : first + PASS_ROWS]
+        values = {
+            "folder_id": folder_id,
+            "uid_validity": uid_validity,
+            "observed_at": observed_at,
+            "uids": [uid for uid, _ in chunk],
+            "seen": [flags.seen for _, flags in chunk],
+            "answered": [flags.answered for _, flags in chunk],
+            "flagged": [flags.flagged for _, flags in chunk],
+            "draft": [flags.draft for _, flags in chunk],
+            "deleted": [flags.deleted for _, flags in chunk],
+            "keywords": [" ".join(flags.keywords) for _, flags in chunk],
+        }
+        changed += await db.redo(partial(_run, statements=("apply_flags",), values=values))
+    return changed
 
 
 async def apply_removals(
@@ -87,18 +91,17 @@ async def apply_removals(
     disposition: Disposition,
     observed_at: datetime,
 ) -> int:
-    """Bury or erase messages that are gone from the server; how many rows that were.
+    """Bury or erase messages that are gone from the server, PASS_ROWS to a transaction; how many rows that were.
 
     A row observed later than `observed_at` is left alone (SYNC-78). Their quarantine entries go too.
     """
     statement = "erase" if disposition is Disposition.ERASE_LOCAL_COPY else "bury"
-    values = {
-        "folder_id": folder_id,
-        "uid_validity": uid_validity,
-        "uids": list(uids),
-        "observed_at": observed_at,
-    }
-    return await db.redo(partial(_run, statements=(statement, "leave_quarantine"), values=values))
+    scope = {"folder_id": folder_id, "uid_validity": uid_validity, "observed_at": observed_at}
+    gone = 0
+    for first in range(0, len(uids), PASS_ROWS):
+        values = {**scope, "uids": list(uids[first : first + PASS_ROWS])}
+        gone += await db.redo(partial(_run, statements=(statement, "leave_quarantine"), values=values))
+    return gone
 
 
 async def retire_other_uid_validities(
@@ -111,14 +114,17 @@ async def retire_other_uid_validities(
 ) -> int:
     """Bury or erase what is left under another UIDVALIDITY; how many rows that were.
 
-    Only after a complete pass over the recreated folder: until then such rows may still be re-linked (case 4).
+    Only after a complete pass over the recreated folder: until then such rows may still be re-linked (case 4). Works in
+    passes of PASS_ROWS rows, each its own transaction; interrupted, it goes on where it was.
     """
     erase = disposition is Disposition.ERASE_LOCAL_COPY
     statement = "erase_other_uid_validities" if erase else "bury_other_uid_validities"
-    values = {"folder_id": folder_id, "uid_validity": uid_validity, "observed_at": observed_at}
-    return await db.redo(
-        partial(_run, statements=(statement, "leave_quarantine_of_other_uid_validities"), values=values)
-    )
+    values = {"folder_id": folder_id, "uid_validity": uid_validity, "observed_at": observed_at, "limit": PASS_ROWS}
+    statements = (statement, "leave_quarantine_of_other_uid_validities")
+    total = 0
+    while count := await db.redo(partial(_run, statements=statements, values=values)):
+        total += count
+    return total
 
 
 async def awaiting_content(

@@ -5,7 +5,7 @@ below the messages that came later, `read_thread` gives one conversation in read
 """
 
 from mailkeep.threads.model import Placements, Thread, ThreadEntry, ThreadInput, ThreadPlacement
-from mailkeep.threads.run import adopt, lock_account, place, read_thread
+from mailkeep.threads.run import adopt, lock_account, place, read_thread, threads_of
 
 __all__ = [
     "Placements",
@@ -17,4 +17,5 @@ __all__ = [
     "lock_account",
     "place",
     "read_thread",
+    "threads_of",
 ]

@@ -58,6 +58,13 @@ async def adopt(connection: Connection, adoptions: Mapping[UUID, UUID]) -> None:
         )
 
 
+async def threads_of(connection: Connection, account_id: str, *, identifiers: Sequence[str]) -> list[UUID]:
+    """The conversations that the given identifiers are bound to, each once."""
+    hashes = [identifier_hash(one) for one in identifiers]
+    cursor = await connection.execute(_SQL["bound_identifiers"], {"account_id": account_id, "hashes": hashes})
+    return list({row[1] for row in await cursor.fetchall()})
+
+
 async def read_thread(connection: Connection, thread_id: UUID, *, folder_ids: Collection[int]) -> Thread:
     """One conversation in reading order, as far as it lies in the given folders. Unknown ids read as empty."""
     row = await (

@@ -119,6 +119,21 @@ async def test_other_text_search_configuration_is_refused(dsn: str) -> None:
         await enter(dsn, PersistenceSettings(text_search_configuration="english"))
 
 
+@pytest.mark.spec("DATA-1")
+async def test_database_of_another_encoding_is_refused(empty_dsn: str, home: Path) -> None:
+    """Text of any script must fit; neither serving nor upgrading begins on another encoding."""
+    name = "ascii_" + empty_dsn.rpartition("t_")[2][:12]
+    execute(empty_dsn, f"CREATE DATABASE {name} TEMPLATE template0 ENCODING SQL_ASCII LOCALE_PROVIDER libc LOCALE 'C'")
+    dsn = psycopg.conninfo.make_conninfo(empty_dsn, dbname=name)
+    try:
+        with pytest.raises(SchemaStateUnreadable, match="SQL_ASCII"):
+            await enter(dsn)
+        with pytest.raises(SchemaStateUnreadable, match="SQL_ASCII"):
+            await upgrade(Settings(persistence=PersistenceSettings(dsn=dsn)), home)
+    finally:
+        execute(empty_dsn, f"DROP DATABASE {name} WITH (FORCE)")
+
+
 async def test_unreachable_database_is_told_without_its_password(home: Path) -> None:
     """What the operator reads has the class of trouble and no secret."""
     dsn = f"host={home} user=me password=geheim dbname=x connect_timeout=2"
