@@ -5,6 +5,7 @@ Open `open_resources` once per process, then `run_account` per account. Pure dec
 """
 
 from mailkeep.sync.model import AccountOutcome, FolderOutcome, LimitReached, Outcome, Phase, Progress
+from mailkeep.sync.queries import account_lease
 from mailkeep.sync.resources import Resources, open_resources
 from mailkeep.sync.retry import retry_quarantined
 from mailkeep.sync.run import run_account
@@ -21,6 +22,7 @@ __all__ = [
     "Progress",
     "Resources",
     "Supervisor",
+    "account_lease",
     "open_resources",
     "retry_quarantined",
     "run_account",

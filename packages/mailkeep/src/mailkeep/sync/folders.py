@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mailkeep.config import FolderMapping, SpecialUse
@@ -32,16 +32,25 @@ class Resolution:
 
 
 def resolve_folders(
-    mappings: Sequence[FolderMapping] | None, listed: Sequence[RemoteFolder], *, bound: dict[str, str]
+    mappings: Sequence[FolderMapping] | None,
+    listed: Sequence[RemoteFolder],
+    *,
+    bound: Mapping[str, str],
+    folders_are_labels: bool = False,
 ) -> Resolution:
     """Every mapping against the listing; without mappings every selectable folder, INBOX first.
 
     `bound` is the remote path that each alias is bound to today: derived aliases keep to it, so that a new folder of
-    a similar name never takes over the alias of an old one.
+    a similar name never takes over the alias of an old one. A bound folder that is listed no more is unresolved; its
+    mail stays. `folders_are_labels` says that the server shows each message in several folders (X-GM-EXT-1).
     """
     usable = [folder for folder in listed if folder.is_selectable and len(folder.path) <= MAX_PATH_CHARACTERS]
     if mappings is None:
-        return Resolution(_every_folder(usable, bound))
+        chosen = _each_message_once(usable) if folders_are_labels else usable
+        targets_of_all = _every_folder(chosen, bound)
+        paths = {target.folder.path for target in targets_of_all}
+        lost = [alias for alias, path in bound.items() if path not in paths]
+        return Resolution(targets_of_all, tuple((alias, Outcome.ALIAS_UNRESOLVED) for alias in lost))
     targets: list[Target] = []
     unresolved: list[tuple[str, Outcome]] = []
     for mapping in mappings:
@@ -66,7 +75,18 @@ def _matches(mapping: FolderMapping, listed: Iterable[RemoteFolder]) -> list[Rem
     return [folder for folder in listed if mapping.special_use in folder.roles]
 
 
-def _every_folder(listed: Sequence[RemoteFolder], bound: dict[str, str]) -> tuple[Target, ...]:
+def _each_message_once(listed: Sequence[RemoteFolder]) -> Sequence[RemoteFolder]:
+    """Where folders are labels, the one that holds all mail, and those it leaves out: junk and trash (spec section 17).
+
+    Without a folder for all mail (it can be hidden from IMAP) every label is mirrored: twice is better than never.
+    """
+    apart = {SpecialUse.ALL, SpecialUse.JUNK, SpecialUse.TRASH}
+    if not any(SpecialUse.ALL in folder.roles for folder in listed):
+        return listed
+    return [folder for folder in listed if folder.roles & apart]
+
+
+def _every_folder(listed: Sequence[RemoteFolder], bound: Mapping[str, str]) -> tuple[Target, ...]:
     """Aliases are the display names, upper-cased and made distinct; a folder keeps the alias it is bound to."""
     alias_of = {path: alias for alias, path in bound.items()}
     taken = {alias_of[folder.path] for folder in listed if folder.path in alias_of}

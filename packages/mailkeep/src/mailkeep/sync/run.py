@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from mailkeep.config import AccountKind, AccountSettings, resolve_secret
 from mailkeep.errors import ConcurrencyConflict, ConfigurationRefused
-from mailkeep.imap import FolderState, Listing
+from mailkeep.imap import FolderState, Listing, ReadOnlySession
 from mailkeep.mailbox import (
     AccountId,
     FolderBinding,
@@ -108,12 +108,13 @@ class _AccountRun:
     async def _discover(self) -> _Discovery:
         """LIST, the folders' states and our checkpoints; outcomes for every folder that needs no turn."""
         link, db = self._links[0], self._resources.db
-        listing = await link.call(lambda session: session.list_folders(with_states=True))
+        listing, folders_are_labels = await link.call(_list)
         known = {binding.alias: binding for binding in await folder_bindings(db, AccountId(self._account.account_id))}
         resolution = resolve_folders(
             self._account.folders,
             listing.folders,
             bound={alias: binding.remote_path for alias, binding in known.items()},
+            folders_are_labels=folders_are_labels,
         )
         bindings = [await self._bind(target, known.get(target.alias)) for target in resolution.targets]
         states = dict(listing.states)
@@ -217,6 +218,10 @@ def account_link(resources: Resources, account: AccountSettings) -> Link:
         return resolve_secret(account.secrets.password, resources.home)
 
     return Link(account, secret, resilience=resources.resilience, timeouts=resources.timeouts)
+
+
+async def _list(session: ReadOnlySession) -> tuple[Listing, bool]:
+    return await session.list_folders(with_states=True), session.offers("X-GM-EXT-1")
 
 
 async def _bind_target(

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 from support.accounts import account_at
 from support.scripted_imap import PASSWORD, ScriptedImap
 
-from mailkeep.errors import CommandRefused, IncompleteAnswer, LoginRejected, MailServerUnavailable
+from mailkeep.errors import CommandRefused, IncompleteAnswer, LoginRejected, MailServerUnavailable, TooManyFolders
 from mailkeep.imap import LiteralAbandoned, ReadOnlySession, Timeouts, UidSet
 
 pytestmark = pytest.mark.anyio
@@ -353,6 +353,17 @@ async def test_other_namespaces_are_listed_too_and_inbox_always() -> None:
         listing = await session.list_folders()
         await session.close()
     assert [folder.path for folder in listing.folders] == ["A", "#shared/team", "INBOX"]
+
+
+@pytest.mark.spec("SYNC-17")
+async def test_discovery_ends_at_ten_thousand_folders() -> None:
+    """More than that fails naming the limit, before anything is bound."""
+    lines = "\n".join(f'* LIST () "/" f{number}' for number in range(10_001))
+    async with ScriptedImap(f'> LIST "" "*"\n{lines}\nOK done') as server:
+        session = await connect(server)
+        with pytest.raises(TooManyFolders, match="10000"):
+            await session.list_folders()
+        await session.close()
 
 
 @pytest.mark.case("77", "80", "71", "73")

@@ -1,5 +1,6 @@
 """A mailbox on a real server, mirrored and kept in line."""
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -285,6 +286,26 @@ async def test_a_folder_switched_off_opens_no_connection_for_it_and_resumes_late
     assert len(await stored(db, "IN")) == 1
     await run_once(db, tmp_path, account(dovecot, user, folders=on))
     assert len(await stored(db, "IN")) == 2
+
+
+@pytest.mark.spec("SYNC-21", "SYNC-139")
+async def test_logs_hold_neither_mail_nor_secrets_nor_addresses(
+    db: Database, tmp_path: Path, dovecot: Dovecot, user: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At the lowest level of every logger: aliases, counts and codes; a remote path only when it is bound."""
+    caplog.set_level(logging.DEBUG)
+    with dovecot.client(user) as other:
+        other.create("Geheim")
+        other.append("Geheim", mail("confidential"))
+        caplog.clear()
+        await run_once(db, tmp_path, account(dovecot, user))
+    ours = [record for record in caplog.records if record.name.startswith(("mailkeep", "imap"))]
+    text = "\n".join(f"{record.getMessage()} {sorted(vars(record).items(), key=str)}" for record in ours)
+    assert "folder run" in text
+    for forbidden in (dovecot.password, "confidential", "ann@example.com", "all work"):
+        assert forbidden not in text
+    with_paths = [record for record in ours if "Geheim" in str(vars(record))]
+    assert [record.getMessage() for record in with_paths] == ["folder bound"]
 
 
 @pytest.mark.case("218")

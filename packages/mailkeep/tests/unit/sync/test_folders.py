@@ -111,6 +111,26 @@ def test_one_role_is_given_once() -> None:
     assert [target.role for target in resolved.targets].count(SpecialUse.SENT) == 1
 
 
+def test_where_folders_are_labels_each_message_is_mirrored_once() -> None:
+    """All mail, and junk and trash, which it leaves out; every label when the folder of all mail is hidden."""
+    labels = [INBOX, SENT, remote("Work"), remote("Spam", SpecialUse.JUNK), remote("Bin", SpecialUse.TRASH)]
+    everything = remote("[Gmail]/All Mail", SpecialUse.ALL)
+    chosen = resolve_folders(None, [*labels, everything], bound={}, folders_are_labels=True)
+    assert {target.folder.path for target in chosen.targets} == {"Spam", "Bin", "[Gmail]/All Mail"}
+    hidden = resolve_folders(None, labels, bound={}, folders_are_labels=True)
+    assert len(hidden.targets) == 5
+    configured = resolve_folders(
+        [mapping("w", remote_path="Work")], [*labels, everything], bound={}, folders_are_labels=True
+    )
+    assert [target.alias for target in configured.targets] == ["W"]
+
+
+def test_a_bound_folder_that_is_listed_no_more_is_reported() -> None:
+    """People see that it has gone from the server; nothing is decided about its mail."""
+    resolved = resolve_folders(None, [INBOX], bound={"INBOX": "INBOX", "OLD": "Old"})
+    assert resolved.unresolved == (("OLD", Outcome.ALIAS_UNRESOLVED),)
+
+
 @pytest.mark.case("82")
 def test_identity_is_never_split_at_the_delimiter() -> None:
     """`a/b` as one name and as two levels is the same opaque path."""
