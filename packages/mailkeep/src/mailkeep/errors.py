@@ -6,6 +6,11 @@
     │   ├── ConfigurationRefused          12001
     │   ├── EnvironmentOnlySetting        12002
     │   └── SecretUnavailable             12003
+    ├── AuthorizationError            13xxx: OAuth, and the keys that seal its tokens
+    │   ├── AccessTokenUnavailable        13001  (retry helps when the server was merely out of reach)
+    │   ├── MailboxAuthorizationNeeded    13002
+    │   ├── SealedTokenUnreadable         13003
+    │   └── DataEncryptionKeyMissing      13004
     ├── MailServerError               2xxxx: the IMAP server
     │   ├── MechanismRefused              21001
     │   ├── LoginRejected                 21002
@@ -55,7 +60,7 @@ class MailkeepError(Exception):
     """
 
     code: ClassVar[int] = 0
-    retryable: ClassVar[bool] = False
+    retryable: bool = False
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -100,6 +105,43 @@ class SecretUnavailable(ConfigurationError):
     code = 12003
 
 
+class AuthorizationError(MailkeepError):
+    """Signing in by OAuth failed before any mail server was asked."""
+
+
+class AccessTokenUnavailable(AuthorizationError):
+    """The authorization server gave no access token. Its error code is told, never its text or a token (SYNC-44).
+
+    `reason` is the code of RFC 6749 §5.2 such as `invalid_grant`, None when the answer had none; `retryable` is true
+    when the server could not be reached or asked to come back.
+    """
+
+    code = 13001
+
+    def __init__(self, message: str, *, reason: str | None = None, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.retryable = retryable
+
+
+class MailboxAuthorizationNeeded(AuthorizationError):
+    """Nobody has consented yet, the consent was refused or ran out: run `mailkeep account authorize`."""
+
+    code = 13002
+
+
+class SealedTokenUnreadable(AuthorizationError):
+    """A sealed token does not open: wrong key, moved row or altered value, which cannot be told apart (SYNC-47)."""
+
+    code = 13003
+
+
+class DataEncryptionKeyMissing(AuthorizationError):
+    """The key that sealed a token is not in the key ring, or none is active to seal one with (SYNC-48)."""
+
+    code = 13004
+
+
 class MailServerError(MailkeepError):
     """The mail server refused, failed or answered with less than was asked."""
 
@@ -111,9 +153,17 @@ class MechanismRefused(MailServerError):
 
 
 class LoginRejected(MailServerError):
-    """The server rejected the user name or the password. Never repeated, since repeating locks accounts (SYNC-36)."""
+    """The server rejected the user name, the password or the access token. A password is never tried again, since
+    repeating locks accounts (SYNC-36); a token is replaced once (SYNC-43).
+
+    `by_token` says that a token was rejected.
+    """
 
     code = 21002
+
+    def __init__(self, message: str, *, by_token: bool = False) -> None:
+        super().__init__(message)
+        self.by_token = by_token
 
 
 class CertificateRefused(MailServerError):

@@ -15,6 +15,7 @@ from mailkeep.cli.terminal import say
 from mailkeep.display import neutralise
 from mailkeep.errors import (
     AccountNotAccessible,
+    AuthorizationError,
     ConfigurationError,
     DatabaseUnavailable,
     MailkeepError,
@@ -53,6 +54,7 @@ _MEANINGS = {
 # The first class that fits decides, so narrow classes stand before their families.
 _CODES: tuple[tuple[type[MailkeepError], ExitCode], ...] = (
     (ConfigurationError, ExitCode.USAGE),
+    (AuthorizationError, ExitCode.UNAVAILABLE),
     (MailServerError, ExitCode.UNAVAILABLE),
     (DatabaseUnavailable, ExitCode.UNAVAILABLE),
     (AccountNotAccessible, ExitCode.USAGE),

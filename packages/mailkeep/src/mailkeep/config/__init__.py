@@ -7,6 +7,7 @@ Call `load_settings(home())` once, keep the frozen snapshot, resolve each secret
 from mailkeep.config.accounts import (
     AccountKind,
     AccountSettings,
+    AuthenticationMechanism,
     ConnectionSecurity,
     ExpungedEmailDisposition,
     FolderMapping,
@@ -24,12 +25,15 @@ from mailkeep.config.model import (
     PersistenceSettings,
     Settings,
 )
-from mailkeep.config.secrets import check_references, resolve_secret
+from mailkeep.config.oauth import DataEncryptionSettings, OAuthGrant, OAuthSettings
+from mailkeep.config.secrets import check_references, resolve_key, resolve_secret
 
 __all__ = [
     "AccountKind",
     "AccountSettings",
+    "AuthenticationMechanism",
     "ConnectionSecurity",
+    "DataEncryptionSettings",
     "EmailContentSettings",
     "ExpungedEmailDisposition",
     "FolderMapping",
@@ -37,6 +41,8 @@ __all__ = [
     "MailSynchronizationSettings",
     "MailboxSearchSettings",
     "McpEndpointSettings",
+    "OAuthGrant",
+    "OAuthSettings",
     "PersistenceSettings",
     "Settings",
     "SpecialUse",
@@ -45,5 +51,6 @@ __all__ = [
     "home",
     "load_settings",
     "posture_warnings",
+    "resolve_key",
     "resolve_secret",
 ]

@@ -1,6 +1,6 @@
 """One account: which server, how it is reached, which folders (spec SYNC sections 1 and 3).
 
-Deliberately absent until the capabilities exist: OAuth, delivery, rules, contact collection.
+Deliberately absent until the capabilities exist: delivery, rules, contact collection.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from mailkeep.config.oauth import OAuthSettings
 from mailkeep.config.values import SecretReference, Section, printable, refuse
 
 TRANSPORT_POLICY = "11001"
@@ -38,6 +39,13 @@ class AuthenticationMechanism(StrEnum):
 
     PLAIN = "PLAIN"
     LOGIN = "LOGIN"
+    XOAUTH2 = "XOAUTH2"
+    OAUTHBEARER = "OAUTHBEARER"
+
+    @property
+    def takes_token(self) -> bool:
+        """Whether the mechanism carries an access token and not a password."""
+        return self in (AuthenticationMechanism.XOAUTH2, AuthenticationMechanism.OAUTHBEARER)
 
 
 class ExpungedEmailDisposition(StrEnum):
@@ -102,13 +110,15 @@ class TransportSecuritySettings(Section):
     permitted_authentication_mechanisms: tuple[AuthenticationMechanism, ...] = Field(
         default=(AuthenticationMechanism.PLAIN, AuthenticationMechanism.LOGIN),
         min_length=1,
-        description="SASL mechanisms that may be used; the server's own list is narrowed to these.",
+        description="SASL mechanisms that may be used; the server's own list is narrowed to these. "
+        "`OAUTHBEARER` and `XOAUTH2` need the account's `oauth` block.",
     )
     allow_insecure_connection: bool = Field(
         default=False, description='Opt-in without which `connection_security = "None"` is refused.'
     )
     allow_clear_text_authentication_over_unencrypted_connection: bool = Field(
-        default=False, description="Second opt-in, for sending the password over an unprotected connection."
+        default=False,
+        description="Second opt-in, for sending the password or the access token over an unprotected connection.",
     )
     trusted_certificate_authority: Path | None = Field(
         default=None,
@@ -221,6 +231,9 @@ class AccountSettings(Section):
     secrets: AccountSecrets = Field(
         default=AccountSecrets(password=None), description="References to the account's secrets."
     )
+    oauth: OAuthSettings | None = Field(
+        default=None, description="How access tokens are got, for the mechanisms `OAUTHBEARER` and `XOAUTH2`."
+    )
     transport_security: TransportSecuritySettings = Field(
         default=TransportSecuritySettings(), description="How the connection is protected."
     )
@@ -233,13 +246,27 @@ class AccountSettings(Section):
                 defects.append(("host", "is required"))
             if self.user_name is None:
                 defects.append(("user_name", "is required"))
-            if self.secrets.password is None:
-                defects.append(("secrets.password", "is required"))
-        elif self.host is not None or self.user_name is not None or self.secrets.password is not None:
-            defects.append(("kind", "a local account has no host, user_name or password"))
+            defects.extend(self._credential_defects())
+        elif any(value is not None for value in (self.host, self.user_name, self.secrets.password, self.oauth)):
+            defects.append(("kind", "a local account has no host, user_name, password or oauth"))
         defects.extend(_mapping_clashes(self.folders or ()))
         refuse(defects)
         return self
+
+    def _credential_defects(self) -> list[tuple[str, str]]:
+        """Each permitted mechanism needs what it carries, and what is given needs a mechanism (SYNC-41)."""
+        mechanisms = self.transport_security.permitted_authentication_mechanisms
+        by_token = any(mechanism.takes_token for mechanism in mechanisms)
+        by_password = not all(mechanism.takes_token for mechanism in mechanisms)
+        defects = []
+        if by_password and self.secrets.password is None:
+            defects.append(("secrets.password", "is required"))
+        permitted = "transport_security.permitted_authentication_mechanisms"
+        if self.oauth is not None and not by_token:
+            defects.append((permitted, "names neither OAUTHBEARER nor XOAUTH2, which the oauth block is for"))
+        if self.oauth is None and by_token:
+            defects.append((permitted, "OAUTHBEARER and XOAUTH2 need an oauth block"))
+        return defects
 
 
 def _mapping_clashes(folders: tuple[FolderMapping, ...]) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from mailkeep.config.accounts import AccountSettings
+from mailkeep.config.oauth import DataEncryptionSettings
 from mailkeep.config.values import Duration, SecretReference, Section, refuse
 
 ENVIRONMENT_PREFIX = "MAILKEEP_"
@@ -248,6 +249,9 @@ class Settings(BaseSettings):
     mail_synchronization: MailSynchronizationSettings = Field(
         default=MailSynchronizationSettings(), description="What is mirrored, how often, and within which bounds."
     )
+    data_encryption: DataEncryptionSettings = Field(
+        default=DataEncryptionSettings(), description="The keys that seal what the store must not hold in the clear."
+    )
     mailbox_search: MailboxSearchSettings = Field(
         default=MailboxSearchSettings(), description="How search results are shown."
     )
@@ -256,6 +260,22 @@ class Settings(BaseSettings):
     )
     mcp_endpoint: McpEndpointSettings = Field(default=McpEndpointSettings(), description="The MCP endpoint.")
     http: HttpSettings = Field(default=HttpSettings(), description="The listener of `mailkeep serve`.")
+
+    @model_validator(mode="after")
+    def _refresh_tokens_have_a_place(self) -> Self:
+        """A first refresh token comes from the settings or is sealed by signing in, which takes a key (SYNC-40)."""
+        if self.data_encryption.active_key_id is None:
+            refuse(
+                [
+                    (
+                        f"mail_synchronization.accounts[{position}].oauth.refresh_token",
+                        "is required while data_encryption has no active key",
+                    )
+                    for position, account in enumerate(self.mail_synchronization.accounts)
+                    if account.oauth is not None and account.oauth.needs_refresh_token
+                ]
+            )
+        return self
 
     def account(self, account_id: str) -> AccountSettings | None:
         """The account of that id or display name, without regard to case; None when there is none."""

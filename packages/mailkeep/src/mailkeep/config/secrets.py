@@ -5,7 +5,10 @@ The value is only ever held in a SecretStr, so that no repr, log line or traceba
 
 from __future__ import annotations
 
+import base64
+import binascii
 import os
+import secrets
 import stat
 from pathlib import Path
 from urllib.parse import quote
@@ -16,6 +19,7 @@ from pydantic import SecretStr
 
 from mailkeep.config.home import SECRETS_FOLDER, make_private_folder
 from mailkeep.config.model import Settings
+from mailkeep.config.oauth import KEY_BYTES
 from mailkeep.errors import ConfigurationRefused, SecretUnavailable
 
 MAX_SECRET_BYTES = 1 << 20
@@ -42,15 +46,36 @@ def resolve_secret(reference: str, home: Path) -> SecretStr:
     raise SecretUnavailable("a secret reference has an unknown scheme (ProviderUnavailable)")
 
 
+def resolve_key(reference: str, home: Path) -> bytes:
+    """The key that `reference` names: KEY_BYTES octets, kept as base64 (SYNC-48). Raises SecretUnavailable."""
+    text = resolve_secret(reference, home).get_secret_value()
+    try:
+        key = base64.b64decode(text.strip(), validate=True)
+    except (binascii.Error, ValueError):
+        raise SecretUnavailable("a key is not base64 (MaterialNotKey)") from None
+    if len(key) != KEY_BYTES:
+        raise SecretUnavailable(f"a key is not {KEY_BYTES} bytes long (MaterialNotKey)")
+    return key
+
+
 def check_references(settings: Settings, home: Path) -> None:
-    """Resolve every reference of the settings once and forget the values (SYNC-3, OPS-35).
+    """Resolve every reference of the settings once and forget the values (SYNC-3, SYNC-48, OPS-35).
 
     Raises SecretUnavailable listing all references that cannot be resolved, by the path of their setting.
     """
     references = {"persistence.password": settings.persistence.password}
     for position, account in enumerate(settings.mail_synchronization.accounts):
-        references[f"mail_synchronization.accounts[{position}].secrets.password"] = account.secrets.password
+        path = f"mail_synchronization.accounts[{position}]"
+        references[f"{path}.secrets.password"] = account.secrets.password
+        if account.oauth is not None:
+            references[f"{path}.oauth.client_secret"] = account.oauth.client_secret
+            references[f"{path}.oauth.refresh_token"] = account.oauth.refresh_token
     defects = []
+    for position, key in enumerate(settings.data_encryption.keys):
+        try:
+            resolve_key(key.material, home)
+        except SecretUnavailable as error:
+            defects.append(f"data_encryption.keys[{position}].material: {error.message}")
     for path, reference in references.items():
         if reference is None:
             continue
@@ -63,11 +88,14 @@ def check_references(settings: Settings, home: Path) -> None:
         raise SecretUnavailable(f"secrets that cannot be read:\n{listed}", defects=defects)
 
 
-def keep_in_file(account_id: str, secret: SecretStr, home: Path) -> str:
-    """Write the secret to an owner-only file below `home` and return its reference. An older one is replaced."""
+def keep_in_file(account_id: str, secret: SecretStr, home: Path, *, kind: str = "password") -> str:
+    """Write the secret to an owner-only file below `home` and return its reference. An older one is replaced.
+
+    `kind` tells secrets of one name apart: `password`, `client-secret`.
+    """
     folder = make_private_folder(make_private_folder(home) / SECRETS_FOLDER)
     folder.chmod(0o700)
-    target = folder / f"{_file_name(account_id)}.password"
+    target = folder / f"{_file_name(account_id)}.{kind}"
     temporary = folder / f".{target.name}.{os.getpid()}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as stream:
@@ -75,6 +103,26 @@ def keep_in_file(account_id: str, secret: SecretStr, home: Path) -> str:
         stream.flush()
         os.fsync(stream.fileno())
     temporary.replace(target)
+    return f"file:{SECRETS_FOLDER}/{target.name}"
+
+
+def create_key_file(key_id: str, home: Path) -> str:
+    """Write a new random key to an owner-only file below `home` and return its reference.
+
+    Only ever called because a person asked for a key. Raises ConfigurationRefused when there is a file of that name:
+    a key is never overwritten, since whatever it sealed would be lost (SYNC-48).
+    """
+    folder = make_private_folder(make_private_folder(home) / SECRETS_FOLDER)
+    folder.chmod(0o700)
+    target = folder / f"{_file_name(key_id)}.key"
+    try:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except FileExistsError:
+        raise ConfigurationRefused("there is a file of that key already; it is never overwritten") from None
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(base64.b64encode(secrets.token_bytes(KEY_BYTES)) + b"\n")
+        stream.flush()
+        os.fsync(stream.fileno())
     return f"file:{SECRETS_FOLDER}/{target.name}"
 
 
