@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from mailkeep.app import App, ProbedFolder, probe_account
 from mailkeep.cli.exits import ExitCode, run
@@ -21,6 +21,7 @@ from mailkeep.cli.terminal import say, show_json, table
 from mailkeep.config import AccountKind, AccountSettings, home, load_settings, resolve_secret
 from mailkeep.config.accounts import ConnectionSecurity
 from mailkeep.config.edit import add_account, remove_account
+from mailkeep.config.load import defects_of
 from mailkeep.config.presets import PRESETS, Credential, Preset, preset_for_address, preset_named
 from mailkeep.config.secrets import forget_secret, keep_in_file, keep_in_keyring
 from mailkeep.config.values import printable
@@ -141,6 +142,8 @@ def add(
         _fill_from_preset(answers, chosen, address)
     _fill_blanks(answers, interactive=interactive)
     _refuse_unprotected(answers)
+    if answers.ca is not None and not answers.ca.expanduser().is_file():
+        raise ConfigurationRefused("the file given with --ca does not exist")
     settings = load_settings(home())
     assert answers.account_id is not None
     if settings.account(answers.account_id) is not None:
@@ -409,12 +412,14 @@ def _document(answers: Answers, *, reference: str | None) -> dict[str, Any]:
 
 def _candidate(answers: Answers) -> AccountSettings:
     """The account as settings, for the test before it is saved; its secret reference is a placeholder."""
-    return AccountSettings.model_validate(_document(answers, reference="env:UNSAVED"))
+    try:
+        return AccountSettings.model_validate(_document(answers, reference="env:UNSAVED"))
+    except ValidationError as error:
+        defects = defects_of(error)
+        raise ConfigurationRefused("the account cannot be saved: " + "; ".join(defects), defects=defects) from None
 
 
 def _test_before_saving(answers: Answers, secret: SecretStr, preset: Preset | None) -> None:
-    if answers.ca is not None and not answers.ca.expanduser().is_file():
-        raise ConfigurationRefused("the file given with --ca does not exist")
     say(f"Logging in to {neutralise(answers.host or '')}:{answers.port} …")
     try:
         folders = run(probe_account(_candidate(answers), secret))
@@ -426,6 +431,10 @@ def _test_before_saving(answers: Answers, secret: SecretStr, preset: Preset | No
         say("Nothing was saved. Use --no-test to save the account without logging in.")
         raise
     _show_folders(folders, to_stderr=True)
+    listed = {folder.name for folder in folders}
+    for _, path in answers.folders:
+        if path not in listed and path.upper() != "INBOX":
+            say(f"Warning: the server lists no folder {neutralise(path)}; it will be reported as AliasUnresolved.")
 
 
 def _save(answers: Answers, secret: SecretStr, *, password_from: str | None, keyring: bool) -> None:

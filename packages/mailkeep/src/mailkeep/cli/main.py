@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from importlib.metadata import version
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -63,6 +64,9 @@ app.add_typer(database.app, name="db")
 def main() -> None:
     """Run the command line of this process and end it with the command's exit code."""
     os.umask(0o077)  # whatever is written belongs to its owner
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without Unicode still shows mail
     sys.exit(guarded(lambda: app(prog_name="mailkeep")))
 
 

@@ -41,7 +41,7 @@ def load_settings(home: Path, *, file: Path | None = None) -> Settings:
     except SettingsError as error:
         raise ConfigurationRefused("an environment variable holds a value that cannot be read") from error
     except ValidationError as error:
-        defects.extend(_defects(error))
+        defects.extend(defects_of(error))
         raise _refusal(source, defects) from None
     if defects:
         raise _refusal(source, defects)
@@ -122,7 +122,8 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
     return sorted(unknown)
 
 
-def _defects(error: ValidationError) -> list[str]:
+def defects_of(error: ValidationError) -> list[str]:
+    """Every defect as "path: what is wrong", never with a value."""
     found: list[str] = []
     for item in error.errors(include_url=False, include_input=False):
         path = _dotted(item["loc"])

@@ -90,11 +90,22 @@ class MboxWriter:
         self._stream.close()
         try:
             if kind is None:
-                os.link(self._partial, self._target)  # unlike a rename, refuses a file that appeared meanwhile
+                self._put_in_place()
         except OSError as refused:
             raise TransferTargetRefused(f"{self._target} cannot be written: {reason(refused)}") from refused
         finally:
             self._partial.unlink(missing_ok=True)
+
+    def _put_in_place(self) -> None:
+        """Link, since unlike a rename that refuses a file that appeared meanwhile; rename where links are unknown."""
+        try:
+            os.link(self._partial, self._target)
+        except FileExistsError:
+            raise
+        except OSError:
+            if self._target.exists():
+                raise
+            self._partial.rename(self._target)
 
     def write(self, item: ExportedItem, octets: bytes) -> None:
         """Append one message."""
