@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 import uvicorn
 from mcp import Client, MCPError, StdioServerParameters
@@ -357,7 +357,7 @@ async def test_foreign_origins_and_hosts_are_refused(app: App) -> None:
         "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
     }
     accept = {"Accept": "application/json, text/event-stream"}
-    async with serving(app) as url, httpx.AsyncClient() as client:
+    async with serving(app) as url, httpx2.AsyncClient() as client:
         port = url.rpartition(":")[2]
         for headers, status in (
             ({}, 200),
