@@ -1,9 +1,8 @@
 """Commands and their answers over a signed-in stream.
 
 Only the verbs below can be sent. There is no STORE, APPEND, COPY, MOVE, EXPUNGE, SELECT, CREATE or DELETE here, no way
-to name one, and a FETCH of a body goes out only as BODY.PEEK (SYNC-29). That IMAPClient's own command methods are not
-used after sign-in is recorded in docs/decisions/0004-reading-imap.md: it files a FETCH without UID under its sequence number, fails a whole
-listing for one broken line, limits a line to 1,000,000 octets and keeps literals of any size.
+to name one, and a FETCH of a body goes out only as BODY.PEEK (SYNC-29). Why IMAPClient's own command methods are not
+used after sign-in is recorded in docs/decisions/0004-reading-imap.md.
 """
 
 from __future__ import annotations

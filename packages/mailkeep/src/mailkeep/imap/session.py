@@ -233,10 +233,18 @@ class ReadOnlySession:
         returns = self._list_return_options(with_states)
         for prefix in ("", *self._further_prefixes()):
             pattern = quote(octets_of_key(prefix) + b"*") or Literal(octets_of_key(prefix) + b"*")
-            require_ok(self._dialogue.run(Command([b"LIST", b'""', pattern, *returns], receive)), "LIST")
+            completion = self._dialogue.run(Command([b"LIST", b'""', pattern, *returns], receive))
+            if completion.status == b"BAD" and returns:
+                self._withdraw("LIST-EXTENDED")
+                return self._list_folders(with_states)
+            require_ok(completion, "LIST")
         if "INBOX" not in folders:
             require_ok(self._dialogue.run(Command([b"LIST", b'""', b'"INBOX"', *returns], receive)), "LIST")
         return Listing(tuple(folders.values()), states, unreadable)
+
+    def _withdraw(self, capability: str) -> None:
+        """Do without an extension that the server names and then does not understand."""
+        self.capabilities -= {capability}
 
     def _list_return_options(self, with_states: bool) -> list[bytes]:
         if not self.offers("LIST-EXTENDED"):
@@ -300,6 +308,9 @@ class ReadOnlySession:
 
         parameters = [b"(CONDSTORE)"] if self.offers("CONDSTORE") else []
         completion = self._dialogue.run(Command([b"EXAMINE", _mailbox(path), *parameters], receive))
+        if completion.status == b"BAD" and parameters:
+            self._withdraw("CONDSTORE")
+            return self._examine(path)
         require_ok(completion, "EXAMINE")
         uid_validity = found.get("UIDVALIDITY")
         if uid_validity is None:
@@ -332,7 +343,11 @@ class ReadOnlySession:
         parts = [b"UID SEARCH"]
         if self.offers("ESEARCH"):
             parts.append(b"RETURN (ALL)")
-        require_ok(self._dialogue.run(Command([*parts, *criteria], receive)), "UID SEARCH")
+        completion = self._dialogue.run(Command([*parts, *criteria], receive))
+        if completion.status == b"BAD" and self.offers("ESEARCH"):
+            self._withdraw("ESEARCH")
+            return self._hits(criteria)
+        require_ok(completion, "UID SEARCH")
         return UidSet.of_ranges([*ranges, *((uid, uid) for uid in hits)])
 
     def _fetch(

@@ -7,7 +7,7 @@ break the connection in the middle of it (case 44). Each time the set is halved 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from mailkeep.errors import CommandRefused, IncompleteAnswer, MailServerUnavailable
@@ -44,11 +44,24 @@ async def fetch_metadata(link: Link, uids: Iterable[int]) -> list[Metadata]:
         await link.ready()  # unreachable is another matter than breaking on this question
         return [Metadata(uid, None, None, None) for uid in asked]
     is_doubtful = answer.refused or answer.unattributed > 0
-    return [
+    found = [
         answer.messages.get(uid) or Metadata(uid, None, None, None)
         for uid in asked
         if uid in answer.messages or is_doubtful
     ]
+    return await _with_flags(link, found)
+
+
+async def _with_flags(link: Link, found: list[Metadata]) -> list[Metadata]:
+    """Ask once more for flags that were left out: where flags come by mod-sequence nobody would ask for them again."""
+    lacking = UidSet.of(message.uid for message in found if message.flags is None)
+    if not lacking:
+        return found
+    try:
+        flags = await link.call(lambda session: session.fetch_flags(lacking))
+    except (CommandRefused, IncompleteAnswer):
+        return found
+    return [replace(message, flags=flags.get(message.uid, message.flags)) for message in found]
 
 
 async def fetch_contents(link: Link, uids: Iterable[int], *, limit: int, headers_only: bool = False) -> Contents:

@@ -60,7 +60,8 @@ async def run_folder(
             extra={"account_id": account.account_id, "folder": alias, "error": type(error).__name__},
         )
         outcome = FolderOutcome(alias, Outcome.UNEXPECTED_FAILURE, failure_code=0)
-    meter.folder_done(alias)
+    if not outcome.more_remains:
+        meter.folder_done(alias)
     _log(account.account_id, outcome)
     return outcome
 

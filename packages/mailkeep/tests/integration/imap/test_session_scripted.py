@@ -101,6 +101,37 @@ async def test_an_earliest_date_joins_the_search() -> None:
         await session.close()
 
 
+async def test_an_extension_that_is_named_and_not_understood_is_done_without() -> None:
+    """BAD to the extended form of LIST, EXAMINE or SEARCH is followed by the plain form, once for the session."""
+    script = r"""
+    > LIST "" "*" RETURN (SPECIAL-USE)
+    BAD what
+    >> LIST "" "*"
+    * LIST () "/" INBOX
+    OK done
+    > EXAMINE "INBOX" (CONDSTORE)
+    BAD what
+    >> EXAMINE "INBOX"
+    * OK [UIDVALIDITY 7]
+    OK done
+    > UID SEARCH RETURN (ALL) UID 1:9
+    BAD what
+    >> UID SEARCH UID 1:9
+    * SEARCH 4
+    OK done
+    """
+    named = "IMAP4rev1 CONDSTORE ESEARCH LIST-EXTENDED SPECIAL-USE"
+    async with ScriptedImap(script, capabilities=named) as server:
+        session = await connect(server)
+        for _ in range(2):
+            assert len((await session.list_folders()).folders) == 1
+            await session.examine("INBOX")
+            assert list(await session.search(1, 9)) == [4]
+        await session.close()
+    assert server.unexpected == []
+    assert len(server.commands) == 13
+
+
 async def test_an_extended_search_is_used_where_offered() -> None:
     """ESEARCH answers with ranges, also under a capability in lower case."""
     script = EXAMINED + '> UID SEARCH RETURN (ALL) UID 1:39\n* ESEARCH (TAG "x") UID ALL 2:30,39\nOK done'

@@ -236,6 +236,9 @@ async def test_an_answer_that_does_not_say_for_whom_is_asked_again(db: Database,
     * 1 FETCH (FLAGS () RFC822.SIZE 4)
     * 2 FETCH (UID 2 FLAGS (\Seen) RFC822.SIZE 4)
     OK done
+    > UID FETCH 1 (FLAGS UID)
+    * 1 FETCH (FLAGS ())
+    OK done
     >> UID FETCH 1 (UID BODY.PEEK[])
     * 1 FETCH (BODY[] {{a: 1}})
     OK done
