@@ -24,6 +24,7 @@ from mailkeep.db import upgrade as upgrade_schema
 from mailkeep.errors import (
     AccountNotAccessible,
     ConfigurationRefused,
+    DatabaseUnavailable,
     EmailIdMalformed,
     MailkeepError,
     ReaderError,
@@ -81,6 +82,7 @@ __all__ = [
 
 EXPORT_PAGE: Final = 100
 PROGRESS_SECONDS: Final = 0.5
+PROBE_SECONDS: Final = 5.0
 UUID_CHARACTERS: Final = 36
 PROBE_TIMEOUTS = Timeouts(connect=15.0, idle=20.0, command=60.0)
 MAX_SQL_ROWS: Final = 1_000
@@ -270,8 +272,12 @@ class App:
             return await erase_account(self.db, AccountId(account_id))
 
     async def probe_database(self) -> None:
-        """Ask the database for nothing. Raises DatabaseUnavailable."""
-        await read_only(self.db, "SELECT 1", max_rows=1)
+        """Ask the database for nothing. Raises DatabaseUnavailable, also when no answer comes within PROBE_SECONDS."""
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                await read_only(self.db, "SELECT 1", max_rows=1)
+        except TimeoutError:
+            raise DatabaseUnavailable("the database does not answer") from None
 
     async def list(self, request: ListRequest) -> Page:
         """One page of the timeline; raises the reader errors of `mailkeep.search.list_emails`."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from mailkeep.transfer.mbox import is_separator, mbox_entry, read_mbox, separator_date, status_flags
 from mailkeep.transfer.model import Item, ItemFlags, Unreadable
 
-LIMIT = 1 << 20
+LIMIT = 1 << 24
 WHEN = datetime(2024, 2, 3, 4, 5, 6, tzinfo=UTC)
 
 
@@ -135,3 +137,25 @@ def test_impossible_dates_are_no_dates() -> None:
     assert separator_date(b"From a Mon Feb 31 00:00:00 2024\n") is None
     assert separator_date(b"From a\n") is None
     assert separator_date(b"From a Sat Feb  3 04:05:60 2024\n") == datetime(2024, 2, 3, 4, 5, 59, tzinfo=UTC)
+
+
+def corpora() -> Path:
+    """The folder of the corpora, or a skip that says how to name it."""
+    folder = Path(os.environ.get("MAILKEEP_CORPORA") or Path(__file__).parents[6] / "shared" / "corpora")
+    if not folder.is_dir():
+        pytest.skip("the corpora are not here; name their folder in MAILKEEP_CORPORA")
+    return folder
+
+
+def test_every_message_of_the_corpora_survives_an_mbox() -> None:
+    """Mail of the wild comes back octet for octet, but for the final line end where it had none."""
+    changed = []
+    for file in sorted(corpora().rglob("*.eml")):
+        octets = file.read_bytes()
+        if not octets.strip() or octets.startswith(b"From "):
+            continue
+        expected = octets if octets.endswith(b"\n") else None
+        found = messages(mbox_entry(octets, sender="a@b.c", arrived_at=WHEN))
+        if len(found) != 1 or (found[0] != expected if expected else not found[0].startswith(octets)):
+            changed.append(file.name)
+    assert changed == []
