@@ -33,8 +33,6 @@ from mailkeep.imap import ReadOnlySession, Timeouts
 from mailkeep.mailbox import (
     AccountId,
     ContentFailure,
-    FolderStatus,
-    QuarantinedMessage,
     ReadOptions,
     Scope,
     attachment,
@@ -47,6 +45,7 @@ from mailkeep.mailbox import (
     resolve_scope,
 )
 from mailkeep.mailbox.preparation import DEFAULT_LIMITS
+from mailkeep.reports import AccountReport, FolderReport, QuarantineEntry, folder_report, quarantine_entry
 from mailkeep.search import ListRequest, Page, SearchRequest, SearchResult, Summary, list_emails, search_emails
 from mailkeep.shown import ShownAttachment, ShownMessage, shown_message
 from mailkeep.sync import AccountOutcome, Progress, Supervisor, open_resources, retry_quarantined, run_account
@@ -95,57 +94,6 @@ class ProbedFolder:
     name: str
     roles: tuple[str, ...]
     messages: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class FolderReport:
-    """What a folder holds against its server, such that server = stored + quarantined + skipped + missing.
-
-    `stored` has its octets; `skipped` is known by its header only, for the reasons named; `missing` is not here yet;
-    `server` and `missing` are None for a folder nobody has asked the server about, and for local ones.
-    """
-
-    folder: str
-    path: str
-    role: str | None
-    server: int | None
-    stored: int
-    quarantined: int
-    skipped: int
-    skipped_by_reason: dict[str, int]
-    missing: int | None
-    unreadable: int
-    gone: int
-    observed_at: datetime | None
-    synchronized_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class AccountReport:
-    """An account with its folders; phase, next run and failures are known only inside `mailkeep serve` (SYNC-11)."""
-
-    account: str
-    name: str
-    kind: str
-    folders: tuple[FolderReport, ...]
-    phase: str | None = None
-    next_run_at: datetime | None = None
-    failure_count: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class QuarantineEntry:
-    """A message that could not be fetched or stored, and why."""
-
-    account: str
-    folder: str
-    uid: int
-    reason: str
-    detail: str | None
-    size: int | None
-    attempts: int
-    first_seen_at: datetime
-    last_attempt_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,21 +367,6 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def quarantine_entry(account_id: str, alias: str, message: QuarantinedMessage) -> QuarantineEntry:
-    """A quarantined message with the names people know its folder by."""
-    return QuarantineEntry(
-        account=account_id,
-        folder=alias,
-        uid=message.uid,
-        reason=message.reason.value,
-        detail=message.detail,
-        size=message.size_octets,
-        attempts=message.attempt_count,
-        first_seen_at=message.first_seen_at,
-        last_attempt_at=message.last_attempt_at,
-    )
-
-
 def only_accounts(settings: Settings, accounts: Sequence[AccountSettings]) -> Settings:
     """The settings as if these accounts were all there are."""
     section = settings.mail_synchronization.model_copy(update={"accounts": tuple(accounts)})
@@ -447,27 +380,6 @@ def reading_limits(bounds: MailSynchronizationSettings) -> Limits:
         max_part_count=bounds.max_mime_part_count,
         max_nesting_depth=bounds.max_mime_nesting_depth,
         max_text_characters=bounds.max_extracted_text_characters,
-    )
-
-
-def folder_report(status: FolderStatus) -> FolderReport:
-    """The counts of the store as a person adds them up."""
-    skipped = sum(status.skipped_by_reason.values())
-    missing = None if status.server is None else max(0, status.server - status.stored - status.quarantined)
-    return FolderReport(
-        folder=status.alias,
-        path=status.remote_path,
-        role=status.special_use.value if status.special_use is not None else None,
-        server=status.server,
-        stored=status.stored - skipped,
-        quarantined=status.quarantined,
-        skipped=skipped,
-        skipped_by_reason={reason.value: count for reason, count in status.skipped_by_reason.items()},
-        missing=missing,
-        unreadable=status.unreadable,
-        gone=status.tombstoned,
-        observed_at=status.observed_at,
-        synchronized_at=status.synchronized_at,
     )
 
 
