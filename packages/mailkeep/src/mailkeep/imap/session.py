@@ -84,13 +84,20 @@ class ReadOnlySession:
         self.is_usable = True
 
     @classmethod
-    async def connect(cls, account: AccountSettings, secret: SecretStr, *, timeouts: Timeouts | None = None) -> Self:
+    async def connect(
+        cls,
+        account: AccountSettings,
+        secret: SecretStr | None,
+        *,
+        token: SecretStr | None = None,
+        timeouts: Timeouts | None = None,
+    ) -> Self:
         """Connect, protect, sign in and read the capabilities. Raises what `signin.sign_in` raises."""
         timeouts = timeouts or Timeouts()
         stream = Stream(idle=timeouts.idle)
         session = cls(ThreadPoolExecutor(1, thread_name_prefix="mailkeep-imap"), stream, timeouts)
         try:
-            await session._run(partial(session._establish, account, secret))
+            await session._run(partial(session._establish, account, secret, token))
         except BaseException:
             session.abandon()
             raise
@@ -191,8 +198,8 @@ class ReadOnlySession:
 
     # What follows runs in the worker thread.
 
-    def _establish(self, account: AccountSettings, secret: SecretStr) -> None:
-        self.capabilities = sign_in(account, secret, self._stream, connect_timeout=self._timeouts.connect)
+    def _establish(self, account: AccountSettings, secret: SecretStr | None, token: SecretStr | None) -> None:
+        self.capabilities = sign_in(account, secret, self._stream, connect_timeout=self._timeouts.connect, token=token)
         if not self.capabilities:
             self._dialogue.run(Command([b"CAPABILITY"], self._note_capabilities))
         self._dialogue = Dialogue(

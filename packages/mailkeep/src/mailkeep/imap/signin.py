@@ -29,17 +29,19 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
 
 CLEAR_TEXT_MECHANISMS = ("PLAIN", "LOGIN")
+TOKEN_MECHANISMS = ("OAUTHBEARER", "XOAUTH2")
 LOGIN_COMMAND = "the LOGIN command"
 
 
 def choose_mechanism(capabilities: Iterable[str], permitted: Iterable[str]) -> str:
-    """The mechanism to sign in with: PLAIN, LOGIN, or LOGIN_COMMAND where the server offers no SASL (SYNC-32).
+    """The mechanism to sign in with: OAUTHBEARER, XOAUTH2, PLAIN, LOGIN, or LOGIN_COMMAND where the server offers no
+    SASL that carries a password (SYNC-32, SYNC-41).
 
     The server's list is narrowed to the permitted ones and never widened. Raises MechanismRefused (21001).
     """
     offered = {name.upper() for name in capabilities}
     allowed = {name.upper() for name in permitted}
-    for mechanism in CLEAR_TEXT_MECHANISMS:
+    for mechanism in (*TOKEN_MECHANISMS, *CLEAR_TEXT_MECHANISMS):
         if mechanism in allowed and f"AUTH={mechanism}" in offered:
             return mechanism
     if allowed & set(CLEAR_TEXT_MECHANISMS) and "LOGINDISABLED" not in offered:
@@ -68,9 +70,17 @@ def tls_context(account: AccountSettings) -> ssl.SSLContext:
     return context
 
 
-def sign_in(account: AccountSettings, secret: SecretStr, stream: Stream, *, connect_timeout: float) -> frozenset[str]:
+def sign_in(
+    account: AccountSettings,
+    secret: SecretStr | None,
+    stream: Stream,
+    *,
+    connect_timeout: float,
+    token: SecretStr | None = None,
+) -> frozenset[str]:
     """Connect and authenticate on `stream`; the capabilities that came with signing in, empty when none did.
 
+    `secret` is the password and `token` an access token; a mechanism is only considered when what it carries is given.
     Blocking. Raises MailServerUnavailable, CertificateRefused, MechanismRefused, LoginRejected, TransportPolicyRefused.
     """
     check_transport_policy(account)
@@ -84,7 +94,7 @@ def sign_in(account: AccountSettings, secret: SecretStr, stream: Stream, *, conn
             if "STARTTLS" not in client.transport.capabilities:
                 raise CertificateRefused("the mail server does not offer STARTTLS, which this account requires")
             client.starttls(context)
-        return _authenticate(client.transport, account, secret)
+        return _authenticate(client, account, secret, token)
     except ssl.SSLError as error:
         raise CertificateRefused("no trusted TLS connection to the mail server could be made") from error
     except (imaplib.IMAP4.error, OSError) as error:
@@ -147,30 +157,58 @@ class _Client(imapclient.IMAPClient):  # type: ignore[misc]  # imapclient has no
         return self.transport
 
 
-def _authenticate(transport: _Transport, account: AccountSettings, secret: SecretStr) -> frozenset[str]:
-    user, password = account.user_name or "", secret.get_secret_value()
-    permitted = [mechanism.value for mechanism in account.transport_security.permitted_authentication_mechanisms]
+def _authenticate(
+    client: _Client, account: AccountSettings, secret: SecretStr | None, token: SecretStr | None
+) -> frozenset[str]:
+    transport = client.transport
+    permitted = [
+        mechanism.value
+        for mechanism in account.transport_security.permitted_authentication_mechanisms
+        if (token if mechanism.takes_token else secret) is not None
+    ]
     mechanism = choose_mechanism(transport.capabilities, permitted)
+    by_token = mechanism in TOKEN_MECHANISMS
     transport.untagged_responses.pop("CAPABILITY", None)  # what was offered before signing in no longer holds
     try:
-        if mechanism == LOGIN_COMMAND:
-            transport.login(_quoted(user), password)
-        elif mechanism == "PLAIN":
-            transport.authenticate("PLAIN", lambda _: f"\0{user}\0{password}".encode())
-        else:
-            answers = iter((user.encode(), password.encode()))
-            transport.authenticate("LOGIN", lambda _: next(answers, b""))
-    except UnicodeEncodeError as error:
-        raise MechanismRefused("the LOGIN command cannot carry this user name or password") from error
+        if by_token and token is not None:
+            _present_token(client, mechanism, account.user_name or "", token)
+        elif secret is not None:
+            _present_password(transport, mechanism, account.user_name or "", secret)
+    except UnicodeEncodeError:
+        raise MechanismRefused("the LOGIN command cannot carry this user name or password") from None
     except imaplib.IMAP4.abort as error:
         raise MailServerUnavailable("the connection broke while signing in") from error
     except imaplib.IMAP4.error as error:
         if speaks_of_passing_trouble(Completion(b"NO", str(error).encode())):
             raise MailServerUnavailable("the mail server asks to come back later (signing in)") from error
-        raise LoginRejected("the mail server rejected the user name or the password") from None
+        rejected = "the access token" if by_token else "the user name or the password"
+        raise LoginRejected(f"the mail server rejected {rejected}", by_token=by_token) from None
     lines = transport.untagged_responses.get("CAPABILITY") or [b""]
     last = lines[-1]
     return frozenset((last if isinstance(last, bytes) else b"").decode("latin-1").upper().split())
+
+
+def _present_password(transport: _Transport, mechanism: str, user: str, secret: SecretStr) -> None:
+    password = secret.get_secret_value()
+    if mechanism == LOGIN_COMMAND:
+        transport.login(_quoted(user), password)
+    elif mechanism == "PLAIN":
+        transport.authenticate("PLAIN", lambda _: f"\0{user}\0{password}".encode())
+    else:
+        answers = iter((user.encode(), password.encode()))
+        transport.authenticate("LOGIN", lambda _: next(answers, b""))
+
+
+def _present_token(client: _Client, mechanism: str, user: str, token: SecretStr) -> None:
+    """Send the token once. A server that rejects it explains first and waits for an empty answer, which OAUTHBEARER
+    spells as one separator (RFC 7628 §3.2.3); IMAPClient's own login methods would send the token again there."""
+    bearer = f"auth=Bearer {token.get_secret_value()}\1\1"
+    if mechanism == "OAUTHBEARER":
+        identity = user.replace("=", "=3D").replace(",", "=2C")
+        answers = iter((f"n,a={identity},\1{bearer}".encode(), b"\1"))
+    else:
+        answers = iter((f"user={user}\1{bearer}".encode(), b""))
+    client.sasl_login(mechanism, lambda _: next(answers, b""))
 
 
 def _quoted(user: str) -> str:

@@ -9,6 +9,8 @@ from mailkeep.mailbox.model import AccountId
 
 _SQL: Final = load_queries("mailkeep.mailbox")
 EMAILS_PER_PASS: Final = 500
+UNKEYED_TABLES: Final = {"mailbox_refresh_tokens": "erase_refresh_token"}
+"""Tables that name an account without a foreign key, and the statement that erases its rows there (DATA-20)."""
 
 
 async def erase_account(db: Database, account_id: AccountId) -> int:
@@ -27,5 +29,6 @@ async def erase_account(db: Database, account_id: AccountId) -> int:
         if cursor.rowcount < EMAILS_PER_PASS:
             break
     async with db.connection() as connection:
-        await connection.execute(_SQL["erase_account"], {"account_id": account_id})
+        for statement in ("erase_account", *UNKEYED_TABLES.values()):
+            await connection.execute(_SQL[statement], {"account_id": account_id})
     return erased

@@ -364,3 +364,7 @@ WHERE id IN (SELECT id FROM stored_emails WHERE mailbox_account_id = %(account_i
 -- name: erase_account
 -- What is left of an account without messages: folders, checkpoints, conversations, quarantine.
 DELETE FROM mailbox_accounts WHERE id = %(account_id)s;
+
+-- name: erase_refresh_token
+-- The account's sealed token names it without a key (DATA-20).
+DELETE FROM mailbox_refresh_tokens WHERE mailbox_account_id = %(account_id)s;

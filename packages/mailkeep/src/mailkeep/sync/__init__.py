@@ -4,6 +4,7 @@ Open `open_resources` once per process, then `run_account` per account. Pure dec
 `plan.py`, `folders.py`, `schedule.py` and `volume.py`; the order of the work is in `run.py` and `folder_run.py`.
 """
 
+from mailkeep.sync.credentials import open_session
 from mailkeep.sync.model import AccountOutcome, FolderOutcome, LimitReached, Outcome, Phase, Progress
 from mailkeep.sync.queries import account_lease
 from mailkeep.sync.resources import Resources, open_resources
@@ -24,6 +25,7 @@ __all__ = [
     "Supervisor",
     "account_lease",
     "open_resources",
+    "open_session",
     "retry_quarantined",
     "run_account",
 ]

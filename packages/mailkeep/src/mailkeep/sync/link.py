@@ -12,11 +12,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pydantic import SecretStr
-
-from mailkeep.config import AccountSettings
 from mailkeep.errors import FolderRecreated, MailkeepError, MailServerUnavailable
-from mailkeep.imap import AskedToComeBack, ReadOnlySession, Selected, Timeouts
+from mailkeep.imap import AskedToComeBack, ReadOnlySession, Selected
 
 T = TypeVar("T")
 
@@ -39,16 +36,13 @@ class Link:
 
     def __init__(
         self,
-        account: AccountSettings,
-        secret: Callable[[], SecretStr],
+        connect: Callable[[], Awaitable[ReadOnlySession]],
         *,
         resilience: Resilience,
-        timeouts: Timeouts,
     ) -> None:
-        self._account = account
-        self._secret = secret
+        """`connect` opens a signed-in session, resolving the account's credentials anew."""
+        self._open = connect
         self._resilience = resilience
-        self._timeouts = timeouts
         self._session: ReadOnlySession | None = None
         self._path: str | None = None
         self._selected: Selected | None = None
@@ -140,7 +134,7 @@ class Link:
         if self.failure is not None:
             raise self.failure
         try:
-            session = await ReadOnlySession.connect(self._account, self._secret(), timeouts=self._timeouts)
+            session = await self._open()
         except MailkeepError as error:
             self._refusals += 1
             if not error.retryable or self._refusals >= self._resilience.attempts:

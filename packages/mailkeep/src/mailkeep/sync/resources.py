@@ -12,6 +12,7 @@ from pathlib import Path
 from mailkeep.config import MailSynchronizationSettings, Settings
 from mailkeep.db import Database
 from mailkeep.imap import Timeouts
+from mailkeep.oauth import AccessTokens
 from mailkeep.sync.link import Resilience
 from mailkeep.sync.preparer import Preparer
 from mailkeep.sync.queries import content_size
@@ -33,6 +34,7 @@ class Resources:
     preparer: Preparer
     in_flight: InFlight
     ceiling: StorageCeiling
+    tokens: AccessTokens
     stopping: asyncio.Event
     resilience: Resilience
     timeouts: Timeouts
@@ -69,6 +71,7 @@ async def open_resources(
             preparer=preparer,
             in_flight=InFlight(bounds.max_in_flight_raw_mime_bytes),
             ceiling=StorageCeiling(bounds.max_stored_content_bytes),
+            tokens=AccessTokens(db, home, now=now),
             stopping=asyncio.Event(),
             resilience=resilience,
             timeouts=timeouts,

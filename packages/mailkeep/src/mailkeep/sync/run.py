@@ -6,10 +6,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from pydantic import SecretStr
-
-from mailkeep.config import AccountKind, AccountSettings, resolve_secret
+from mailkeep.config import AccountKind, AccountSettings
 from mailkeep.errors import ConcurrencyConflict, ConfigurationRefused
 from mailkeep.imap import FolderState, Listing, ReadOnlySession
 from mailkeep.mailbox import (
@@ -23,6 +22,7 @@ from mailkeep.mailbox import (
     load_checkpoints,
     recommit_checkpoints,
 )
+from mailkeep.sync.credentials import open_session
 from mailkeep.sync.folder_run import FolderTurn, run_folder
 from mailkeep.sync.folders import Target, resolve_folders
 from mailkeep.sync.link import Link
@@ -210,14 +210,16 @@ def mirrored_account(resources: Resources, account_id: str) -> AccountSettings:
 
 
 def account_link(resources: Resources, account: AccountSettings) -> Link:
-    """A link that resolves the account's secret anew whenever it connects."""
-
-    def secret() -> SecretStr:
-        if account.secrets.password is None:
-            raise ConfigurationRefused("the account has no password reference")
-        return resolve_secret(account.secrets.password, resources.home)
-
-    return Link(account, secret, resilience=resources.resilience, timeouts=resources.timeouts)
+    """A link that resolves the account's credentials anew whenever it connects."""
+    connect = partial(
+        open_session,
+        account,
+        resources.tokens,
+        resources.settings.data_encryption,
+        resources.home,
+        timeouts=resources.timeouts,
+    )
+    return Link(connect, resilience=resources.resilience)
 
 
 async def _list(session: ReadOnlySession) -> tuple[Listing, bool]:
