@@ -131,7 +131,7 @@ async def test_ids_follow_the_order_of_the_batch_and_its_instant(db: Database) -
     assert {int.from_bytes(key.bytes[:6], "big") for key, _ in stored} == {int(NOW.timestamp() * 1000)}
 
 
-@pytest.mark.spec("SYNC-56", "DATA-12")
+@pytest.mark.spec("SYNC-56")
 async def test_batch_repeated_after_a_crash_leaves_the_same_rows(db: Database) -> None:
     """A run that died between storing and its checkpoint stores again, and nothing changes, not even a row version."""
     binding = await inbox(db)
@@ -322,7 +322,6 @@ async def test_one_refused_message_is_isolated_and_kept_bare(db: Database, monke
     assert (mails[5],) in await rows(db, "SELECT raw_mime FROM email_message_contents")
 
 
-@pytest.mark.spec("SYNC-56")
 @pytest.mark.case("26", "212")
 async def test_message_refused_in_every_form_is_quarantined_with_its_reason(
     db: Database, monkeypatch: pytest.MonkeyPatch
@@ -403,7 +402,7 @@ async def test_schema_that_does_not_fit_raises_and_quarantines_nothing(db: Datab
     assert await rows(db, "SELECT 1 FROM quarantined_messages") == []
 
 
-@pytest.mark.spec("DATA-12")
+@pytest.mark.spec("SYNC-56")
 @pytest.mark.case("28")
 async def test_two_overlapping_runs_leave_one_row_per_message(db: Database) -> None:
     """Two processes that store the same batch at the same time converge on the same rows."""
@@ -436,7 +435,7 @@ async def test_repair_writes_the_octets_again_and_clears_its_request(db: Databas
     assert await rows(db, "SELECT 1 FROM email_content_repair_requests") == []
 
 
-@pytest.mark.spec("SYNC-55")
+@pytest.mark.spec("SYNC-119")
 async def test_large_message_is_stored_out_of_line_with_its_digest(db: Database) -> None:
     """Twenty-five mebibytes: length and digest equal."""
     octets = b"Subject: large\r\n\r\n" + b"0123456789abcdef" * (25 << 16)
@@ -464,7 +463,6 @@ async def test_storing_again_reads_no_payload(db: Database, monkeypatch: pytest.
     assert not [one for one in statements if "raw_mime" in one or "body_text" in one or one.startswith("COPY")]
 
 
-@pytest.mark.spec("SYNC-59")
 async def test_quarantine_counts_attempts_and_keeps_the_first_moment(db: Database) -> None:
     """A message that keeps failing is one entry with a history."""
     binding = await inbox(db)
