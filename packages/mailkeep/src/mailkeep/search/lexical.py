@@ -58,11 +58,14 @@ async def find(
         nth=(_ENOUGH_SAMPLES, _PLENTY_OF_SAMPLES),
     )
     for reach in (*sample.instants, None) if sample.matching >= _ENOUGH_SAMPLES else (None,):
+        span = _span(selection.filters, reach, newest, oldest, query)
         ranked = await queries.rank_newest(
             connection,
             selection,
             query=query.text,
-            narrowed=_all_of(query.text, folders, _span(selection.filters, reach, newest, oldest, query)),
+            # What only excludes cannot enter the index by itself.
+            narrowed=_all_of(query.text, folders, None if query.is_selective else span),
+            span=span if query.is_selective else None,
             not_before=reach,
             among=RANKED,
             limit=limit,

@@ -16,9 +16,10 @@ SAMPLE: Final = "'\x01s'"
 UNDATED: Final = "'\x01u'"
 MAX_FOLDER_MARKS: Final = 16
 """More folders than this are told apart on the rows that the index returns."""
-_MAX_SPANS: Final = 9
+_MAX_FINE_SPANS: Final = 9
 _MAX_COARSE_SPANS: Final = 64
-_SPANS: Final = (("w", 1), ("b", 8), ("c", 64))
+_MIDDLE: Final = 8
+_COARSE: Final = 64
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _WEEK: Final = timedelta(weeks=1)
 
@@ -30,16 +31,21 @@ def folder_marks(folder_ids: Iterable[int]) -> str | None:
 
 
 def time_marks(earliest: datetime, latest: datetime) -> str | None:
-    """A tsquery that holds for every message received in the span, and for few others.
+    """A tsquery that holds for every message received in the span, and for few before it.
 
-    Uses the finest spans of which nine suffice, else the coarsest; None when even those are more than 64 (90 years).
+    Where spans of 1 or 8 weeks are too many, the coarse ones of 64 begin after spans of 8 weeks: matches are many just
+    before the earliest instant. None when even the coarse ones are more than 64 (80 years).
     """
     first, last = (earliest - _EPOCH) // _WEEK, (latest - _EPOCH) // _WEEK
-    for letter, width in _SPANS:
-        spans = range(first // width, last // width + 1)
-        if len(spans) <= (_MAX_SPANS if width < _SPANS[-1][1] else _MAX_COARSE_SPANS):
-            return _any_of(f"{letter}{number}" for number in spans) if spans else None
-    return None
+    if last - first < _MAX_FINE_SPANS:
+        return _any_of(f"w{week}" for week in range(first, last + 1)) or None
+    if last // _MIDDLE - first // _MIDDLE < _MAX_FINE_SPANS:
+        return _any_of(f"b{span}" for span in range(first // _MIDDLE, last // _MIDDLE + 1))
+    coarse = range(first // _COARSE + 1, last // _COARSE + 1)
+    if len(coarse) > _MAX_COARSE_SPANS:
+        return None
+    middle = range(first // _MIDDLE, coarse.start * _COARSE // _MIDDLE)
+    return _any_of([*(f"b{span}" for span in middle), *(f"c{span}" for span in coarse)])
 
 
 def _any_of(marks: Iterable[str]) -> str:

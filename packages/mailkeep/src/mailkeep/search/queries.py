@@ -341,21 +341,26 @@ async def rank_newest(
     *,
     query: str,
     narrowed: str,
+    span: str | None,
     not_before: datetime | None,
     among: int,
     limit: int,
 ) -> Ranked:
     """Rank the newest `among` matches and return the best `limit`; ties in timeline order.
 
-    `query` is what ranks, `narrowed` the same with marks. `not_before` leaves out older and undated messages.
+    `query` is what ranks, `narrowed` the same with marks. `span` holds marks of time: as a condition of its own, since
+    the index then leaps over what either side lacks, several times faster than through one query with both.
+    `not_before` leaves out older and undated messages.
     """
     condition = filter_condition(selection.filters)
+    spanned: LiteralString = "" if span is None else " AND d.search_vector @@ %(span)s::tsquery"
     since: LiteralString = "" if not_before is None else " AND d.received_at >= %(not_before)s"
     statement: LiteralString = (
         "WITH newest AS ("
         " SELECT d.stored_email_id, d.received_at, d.search_vector, count(*) OVER () AS candidates"
         f" FROM email_search_documents d JOIN stored_emails e ON e.id = d.stored_email_id AND {condition.text}"
-        f" WHERE d.search_vector @@ %(narrowed)s::tsquery AND d.mail_folder_id = ANY(%(folder_ids)s){since}"
+        f" WHERE d.search_vector @@ %(narrowed)s::tsquery{spanned}"
+        f" AND d.mail_folder_id = ANY(%(folder_ids)s){since}"
         " ORDER BY d.received_at DESC NULLS LAST, d.stored_email_id DESC LIMIT %(among)s)"
         " SELECT n.stored_email_id, ts_rank(n.search_vector, %(query)s::tsquery) AS rank, n.candidates,"
         " count(*) OVER ()"
@@ -365,6 +370,7 @@ async def rank_newest(
         **condition.parameters,
         "query": query,
         "narrowed": narrowed,
+        "span": span,
         "folder_ids": selection.folder_ids,
         "not_before": not_before,
         "among": among,

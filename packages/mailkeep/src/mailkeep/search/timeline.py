@@ -14,7 +14,7 @@ from mailkeep.search.cursor import Boundary
 from mailkeep.search.model import Direction, Summary
 from mailkeep.search.queries import Selection, Walk, read_range
 
-MAX_FOLDER_WALKS: Final = 4
+MAX_FOLDER_WALKS: Final = 2
 """Up to so many folders of an account are walked each by itself, also when the request named none."""
 MAX_NAMED_FOLDER_WALKS: Final = 64
 
