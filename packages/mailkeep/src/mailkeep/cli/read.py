@@ -138,7 +138,8 @@ def search(
 ) -> None:
     """Search stored mail: the best matches first, with the words in their surroundings.
 
-    Several words need not be quoted: `mailkeep search quarterly report`.
+    Several words need not be quoted: `mailkeep search quarterly report`. Write `--` before a query in which a word
+    begins with a minus: `mailkeep search -- report -draft`.
     """
     request = SearchRequest(
         query_text=" ".join(query),
