@@ -32,6 +32,18 @@ _INTERNALDATE = re.compile(rb"\s*(\d{1,2})-([A-Za-z]{3})-(\d{4}) (\d\d):(\d\d):(
 _CODE = re.compile(rb"\[([A-Za-z0-9-]+)(?: ([^\]]*))?\]")
 _DIGITS = re.compile(rb"\d+")
 
+# Nearly every server answers in the order of asking. These two shapes are most of a first synchronization, so they are
+# read in one match; whatever differs in any way goes through the lexer.
+_USUAL_METADATA = re.compile(
+    rb'\(UID (\d{1,10}) FLAGS \(([^()"{}]*)\) INTERNALDATE "([^"]*)" RFC822\.SIZE (\d{1,18})\)'
+)
+_USUAL_CONTENT = re.compile(rb"\(UID (\d{1,10}) BODY\[(?:HEADER)?\] \{\d+\}")
+_METADATA_NAMES = frozenset({b"UID", b"FLAGS", b"INTERNALDATE", b"RFC822.SIZE"})
+_CONTENT_NAMES = frozenset({b"UID", b"BODY[]"})
+
+Interned = dict[bytes | tuple[str, ...], tuple[str, ...]]
+"""Flag lists met so far, by their octets and by themselves, so that equal ones are one value in memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class FetchItem:
@@ -45,8 +57,19 @@ class FetchItem:
     names: frozenset[bytes]
 
 
-def parse_fetch(pieces: Sequence[bytes], start: int, interned: dict[tuple[str, ...], tuple[str, ...]]) -> FetchItem:
+def parse_fetch(pieces: Sequence[bytes], start: int, interned: Interned) -> FetchItem:
     """The items of `(NAME value NAME value ...)`. Equal flag lists share one tuple through `interned`."""
+    if len(pieces) == 1 and (match := _USUAL_METADATA.fullmatch(pieces[0], start)):
+        flags = interned.get(match[2])
+        if flags is None:
+            flags = interned[match[2]] = _interned_flags(match[2].split(), interned)
+        return FetchItem(int(match[1]), int(match[4]), _internaldate(match[3]), flags, None, _METADATA_NAMES)
+    if len(pieces) == 3 and pieces[2] == b")" and (match := _USUAL_CONTENT.fullmatch(pieces[0], start)):
+        return FetchItem(int(match[1]), None, None, None, pieces[1], _CONTENT_NAMES)
+    return _parse_any_fetch(pieces, start, interned)
+
+
+def _parse_any_fetch(pieces: Sequence[bytes], start: int, interned: Interned) -> FetchItem:
     values = parse_values(pieces, start)
     if len(values) != 1 or not isinstance(values[0], list) or len(values[0]) % 2:
         raise Unreadable("a FETCH response is not one list of pairs")
@@ -163,10 +186,14 @@ def _text(octets: bytes) -> str:
     return octets.decode("latin-1")
 
 
-def _flags(value: Value, interned: dict[tuple[str, ...], tuple[str, ...]]) -> tuple[str, ...] | None:
+def _flags(value: Value, interned: Interned) -> tuple[str, ...] | None:
     if not isinstance(value, list):
         return None
-    flags = tuple(_text(flag) for flag in value if isinstance(flag, bytes) and flag.upper() != b"\\RECENT")
+    return _interned_flags([flag for flag in value if isinstance(flag, bytes)], interned)
+
+
+def _interned_flags(names: Sequence[bytes], interned: Interned) -> tuple[str, ...]:
+    flags = tuple(_text(name) for name in names if name.upper() != b"\\RECENT")
     return interned.setdefault(flags, flags)
 
 

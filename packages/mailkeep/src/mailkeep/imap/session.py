@@ -42,6 +42,7 @@ from mailkeep.imap.model import (
 from mailkeep.imap.names import octets_of_key, quote
 from mailkeep.imap.responses import (
     FetchItem,
+    Interned,
     code_number,
     parse_esearch,
     parse_fetch,
@@ -78,7 +79,7 @@ class ReadOnlySession:
         self._stream = stream
         self._timeouts = timeouts
         self._dialogue = Dialogue(stream, command_timeout=timeouts.command)
-        self._interned: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._interned: Interned = {}
         self.capabilities: frozenset[str] = frozenset()
         self.selected: Selected | None = None
         self.is_usable = True

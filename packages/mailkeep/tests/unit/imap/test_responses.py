@@ -11,6 +11,7 @@ from mailkeep.imap.lexer import Unreadable, announced_literal, parse_values
 from mailkeep.imap.model import FolderState
 from mailkeep.imap.responses import (
     FetchItem,
+    Interned,
     code_number,
     parse_esearch,
     parse_fetch,
@@ -103,10 +104,25 @@ def test_an_impossible_date_is_no_date(text: bytes) -> None:
 
 def test_equal_flag_lists_are_one_value_in_memory() -> None:
     """A folder of a hundred thousand messages has few distinct flag lists."""
-    interned: dict[tuple[str, ...], tuple[str, ...]] = {}
+    interned: Interned = {}
     first = parse_fetch([b"(UID 1 FLAGS (\\Seen a))"], 0, interned)
     second = parse_fetch([b"(UID 2 FLAGS (\\Seen a))"], 0, interned)
     assert first.flags is second.flags
+
+
+@given(
+    st.integers(1, 2**32 - 1),
+    st.lists(st.sampled_from(["\\Seen", "\\Recent", "$Work", "[odd]", "a.b"]), max_size=4),
+    st.integers(0, 10**12),
+    st.sampled_from([" 7-Feb-2024 21:52:25 -0800", "17-Feb-2024 21:52:25 +0000", "nonsense"]),
+)
+def test_the_usual_shape_and_any_other_read_alike(uid: int, flags: list[str], size: int, date: str) -> None:
+    """Answers in the order of asking take a short way to the same values."""
+    parts = [f"UID {uid}", f"FLAGS ({' '.join(flags)})", f'INTERNALDATE "{date}"', f"RFC822.SIZE {size}"]
+    usual, other = (fetch(f"({' '.join(order)})".encode()) for order in (parts, parts[::-1]))
+    assert usual == other
+    body = (f"(UID {uid} BODY[] {{2}}".encode(), b"hi")
+    assert fetch(*body, b")") == fetch(*body, b" )")
 
 
 @pytest.mark.case("76")

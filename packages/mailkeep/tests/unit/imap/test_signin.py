@@ -23,12 +23,30 @@ def test_the_servers_list_is_narrowed_to_the_permitted(offered: list[str], permi
     assert choose_mechanism(offered, permitted) == chosen
 
 
+@pytest.mark.spec("SYNC-41", "SYNC-32")
+@pytest.mark.parametrize(
+    ("offered", "permitted", "chosen"),
+    [
+        (["AUTH=XOAUTH2", "AUTH=OAUTHBEARER", "AUTH=PLAIN"], ["PLAIN", "XOAUTH2", "OAUTHBEARER"], "OAUTHBEARER"),
+        (["AUTH=XOAUTH2", "AUTH=PLAIN"], ["PLAIN", "XOAUTH2", "OAUTHBEARER"], "XOAUTH2"),
+        (["AUTH=XOAUTH2", "AUTH=OAUTHBEARER"], ["XOAUTH2"], "XOAUTH2"),
+        (["AUTH=PLAIN"], ["PLAIN", "XOAUTH2"], "PLAIN"),
+    ],
+)
+def test_oauthbearer_is_preferred_and_tokens_go_before_passwords(
+    offered: list[str], permitted: list[str], chosen: str
+) -> None:
+    """The standard mechanism first, then the older one, then what carries a password."""
+    assert choose_mechanism(offered, permitted) == chosen
+
+
 @pytest.mark.spec("SYNC-32")
 @pytest.mark.parametrize(
     ("offered", "permitted"),
     [
         (["LOGINDISABLED"], ["PLAIN", "LOGIN"]),
         (["AUTH=PLAIN"], ["XOAUTH2"]),
+        (["AUTH=PLAIN", "AUTH=LOGIN"], ["OAUTHBEARER", "XOAUTH2"]),
         (["LOGINDISABLED", "AUTH=PLAIN"], ["LOGIN"]),
     ],
 )
