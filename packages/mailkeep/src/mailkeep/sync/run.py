@@ -26,7 +26,7 @@ from mailkeep.sync.credentials import open_session
 from mailkeep.sync.folder_run import FolderTurn, run_folder
 from mailkeep.sync.folders import Target, resolve_folders
 from mailkeep.sync.link import Link
-from mailkeep.sync.model import AccountOutcome, FolderOutcome, Outcome, Progress
+from mailkeep.sync.model import AccountOutcome, FolderOutcome, LimitReached, Outcome, Progress
 from mailkeep.sync.plan import is_proven_unchanged
 from mailkeep.sync.progress import Meter
 from mailkeep.sync.queries import account_lease
@@ -269,5 +269,6 @@ def _together(earlier: FolderOutcome | None, later: FolderOutcome) -> FolderOutc
         flags_changed=earlier.flags_changed + later.flags_changed,
         gone=earlier.gone + later.gone,
         refilled=earlier.refilled + later.refilled,
-        limits_reached=earlier.limits_reached | later.limits_reached,
+        # A bound of one round is no news once later rounds went on; what the ceiling kept out still waits.
+        limits_reached=later.limits_reached | (earlier.limits_reached & {LimitReached.STORED_CONTENT_BYTES}),
     )

@@ -91,6 +91,7 @@ async def test_bounds_of_a_run_share_time_and_never_make_a_first_synchronization
     assert (len(await stored(db)), len(await stored(db, "SENT"))) == (4, 1)
     rest = await run_once(db, tmp_path, account(dovecot, user), until_complete=True, **bounds)
     assert (folder(rest).arrivals.stored, rest.more_remains) == (7, False)
+    assert folder(rest).limits_reached == frozenset()
 
 
 @pytest.mark.spec("SYNC-64", "SYNC-65", "SYNC-68")
