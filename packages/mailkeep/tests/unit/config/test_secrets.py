@@ -12,8 +12,8 @@ import keyring.errors
 import pytest
 from pydantic import SecretStr
 
-from mailkeep.config import check_references, load_settings, resolve_secret
-from mailkeep.config.secrets import MAX_SECRET_BYTES, forget_secret, keep_in_file, keep_in_keyring
+from mailkeep.config import check_references, load_settings, resolve_key, resolve_secret
+from mailkeep.config.secrets import MAX_SECRET_BYTES, create_key_file, forget_secret, keep_in_file, keep_in_keyring
 from mailkeep.errors import ConfigurationRefused, SecretUnavailable
 
 
@@ -171,3 +171,17 @@ def test_all_references_are_checked_before_anything_starts(tmp_path: Path) -> No
         "mail_synchronization.accounts[0].secrets.password",
         "mail_synchronization.accounts[2].secrets.password",
     ]
+
+
+@pytest.mark.spec("SYNC-48", "OPS-84")
+def test_a_key_is_made_once_and_never_over_another(tmp_path: Path) -> None:
+    """32 random bytes in an owner-only file; the same id again is refused and the file stays as it was."""
+    reference = create_key_file("k1", tmp_path)
+    file = tmp_path / reference.removeprefix("file:")
+    before = file.read_bytes()
+    assert len(resolve_key(reference, tmp_path)) == 32
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    with pytest.raises(ConfigurationRefused):
+        create_key_file("k1", tmp_path)
+    assert file.read_bytes() == before
+    assert resolve_key(create_key_file("k2", tmp_path), tmp_path) != resolve_key(reference, tmp_path)
