@@ -68,6 +68,7 @@ class AuthorizationServer:
         self._plan: deque[Misbehaviour] = deque()
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
+        self._arrived = threading.Event()
         self.base = ""
         self.introspection_address = ""
 
@@ -79,7 +80,7 @@ class AuthorizationServer:
         make_certificates(folder)
         server = cls(folder / "authority.pem")
         handler = type("Handler", (_Handler,), {"state": server})
-        listeners = [ThreadingHTTPServer(("127.0.0.1", 0), handler) for _ in range(2)]
+        listeners = [_Listener(("127.0.0.1", 0), handler) for _ in range(2)]
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(folder / "server.pem", folder / "server.key")
         listeners[0].socket = context.wrap_socket(listeners[0].socket, server_side=True, do_handshake_on_connect=False)
@@ -138,7 +139,15 @@ class AuthorizationServer:
         }
         return {key: value for key, value in (block | changes).items() if value is not None}
 
+    def await_request(self) -> None:
+        """Wait until a first token request has arrived."""
+        assert self._arrived.wait(20)
+
     # What follows runs in the server's threads.
+
+    def note(self, form: dict[str, str]) -> None:
+        self.forms.append(form)
+        self._arrived.set()
 
     def misbehaviour(self) -> Misbehaviour | None:
         return self._plan.popleft() if self._plan else None
@@ -201,6 +210,13 @@ class AuthorizationServer:
         return f"{query['redirect_uri']}/?{urlencode(back)}"
 
 
+class _Listener(ThreadingHTTPServer):
+    """Clients that leave early are what these tests are about."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Quiet."""
+
+
 class _Handler(BaseHTTPRequestHandler):
     """One request. `state` is the AuthorizationServer."""
 
@@ -230,7 +246,7 @@ class _Handler(BaseHTTPRequestHandler):
         if path != "/token":
             self._json(404, {"error": "not_found"})
             return
-        self.state.forms.append(form)
+        self.state.note(form)
         odd = self.state.misbehaviour()
         if odd is None:
             self._json(*self.state.token_answer(form))

@@ -55,11 +55,19 @@ class Ports:
 
 
 def configuration(
-    root: Path, ports: Ports, *, owner: str, group: str, capability: str | None = None, mail_format: str = "maildir"
+    root: Path,
+    ports: Ports,
+    *,
+    owner: str,
+    group: str,
+    capability: str | None = None,
+    mail_format: str = "maildir",
+    token_mechanisms: str = "",
 ) -> str:
     """The text of dovecot.conf for a server that lives wholly under `root` and runs as `owner`.
 
     `capability` replaces what the server advertises after sign-in; the server still understands everything else.
+    `token_mechanisms` are offered beside the passwords; their tokens are judged as `root`/oauth2.conf says.
     """
     internal = (
         ""
@@ -81,13 +89,15 @@ service imap-login {{
         for name, role in (("Sent", "Sent"), ("Drafts", "Drafts"), ("Trash", "Trash"), ("Junk", "Junk"))
     )
     settings = _settings_2_4 if _version() >= (2, 4) else _settings_2_3
+    by_token = _BY_TOKEN.format(root=root, mechanisms=token_mechanisms) if token_mechanisms else ""
     return f"""{settings(root, owner=owner, group=group, capability=capability, mail_format=mail_format)}
 base_dir = {root}/run
 state_dir = {root}/state
 log_path = {root}/dovecot.log
 listen = 127.0.0.1
 ssl = yes
-auth_mechanisms = plain login
+auth_mechanisms = plain login {token_mechanisms}
+{by_token}
 auth_failure_delay = 0
 mail_max_userip_connections = 100
 mail_fsync = never
@@ -116,6 +126,27 @@ service imap {{
   process_limit = 256
 }}
 """
+
+
+_BY_TOKEN = """
+passdb {{
+  driver = oauth2
+  mechanisms = {mechanisms}
+  args = {root}/oauth2.conf
+}}
+"""
+_OAUTH2 = """
+introspection_mode = post
+introspection_url = {address}
+username_attribute = username
+active_attribute = active
+active_value = true
+"""
+
+
+def offers_tokens() -> bool:
+    """Whether `start` can be given an address that judges tokens: the language of Dovecot 2.3 only."""
+    return is_installed() and _version() < (2, 4)
 
 
 def _settings_2_3(root: Path, *, owner: str, group: str, capability: str | None, mail_format: str) -> str:
@@ -198,15 +229,29 @@ class Dovecot:
         capability: str | None = None,
         mail_format: str = "maildir",
         folder: Path | None = None,
+        introspection: str | None = None,
+        token_mechanisms: str = "xoauth2 oauthbearer",
     ) -> Iterator[Self]:
-        """Run a server until the block ends. `mail_format` is `maildir` or `sdbox`."""
+        """Run a server until the block ends. `mail_format` is `maildir` or `sdbox`.
+
+        `introspection` is the address of an authorization server that says whether a token is good (RFC 7662).
+        """
         root = Path(tempfile.mkdtemp(prefix="mailkeep-dovecot-", dir=folder))
         try:
             owner, group = _mail_owner()
             ports = _free_ports()
             make_certificates(root)
             (root / "users").write_text("".join(f"{user}:{PASSWORD}\n" for user in users))
-            text = configuration(root, ports, owner=owner, group=group, capability=capability, mail_format=mail_format)
+            text = configuration(
+                root,
+                ports,
+                owner=owner,
+                group=group,
+                capability=capability,
+                mail_format=mail_format,
+                token_mechanisms=token_mechanisms if introspection is not None else "",
+            )
+            (root / "oauth2.conf").write_text(_OAUTH2.format(address=introspection))
             (root / "dovecot.conf").write_text(text)
             (root / "mail").mkdir()
             root.chmod(0o755)

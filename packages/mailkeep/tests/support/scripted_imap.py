@@ -23,7 +23,8 @@ One rule per command, to add a case write ten lines:
 `PATTERN` is matched against the command without its tag, without regard to case, with `*` for anything. In answers
 `\r`, `\n` and `\xNN` are that octet, `{{text}}` is a literal with its right length, `{{99|text}}` one that lies.
 `!cut` closes the connection at that point, `!wait SECONDS` delays, `!hang` says nothing more until the client leaves,
-`!bare` sends the next line without CRLF. Signing in, ID, NAMESPACE, NOOP and LOGOUT are answered without being told;
+`!bare` sends the next line without CRLF, `!continue [TEXT]` sends `+ TEXT` and records the line that comes back in
+`answers`. Signing in, ID, NAMESPACE, NOOP and LOGOUT are answered without being told;
 a rule of the script goes first. `commands` records what clients sent, tags removed, literals in place.
 Accepts synchronizing `{n}` and immediate `{n+}` literals.
 """
@@ -65,6 +66,7 @@ class ScriptedImap:
         self._news = asyncio.Condition()
         self.commands: list[str] = []
         self.unexpected: list[str] = []
+        self.answers: list[bytes] = []
         self.connections = 0
         self.port = 0
 
@@ -145,9 +147,9 @@ class ScriptedImap:
                 await writer.drain()
                 await asyncio.sleep(float(line[6:]))
                 continue
-            if line == "!continue":
-                writer.write(b"+ \r\n")
-                await reader.readline()
+            if line.startswith("!continue"):
+                writer.write(b"+ " + line.removeprefix("!continue").strip().encode() + b"\r\n")
+                self.answers.append((await reader.readline()).removesuffix(b"\r\n"))
                 continue
             is_tagged = line.split(" ", 1)[0] in {"OK", "NO", "BAD"}
             writer.write((tag.encode() + b" " if is_tagged else b"") + octets_of(line) + end)
