@@ -49,6 +49,11 @@ def size(octets: float) -> str:
     raise AssertionError("unreachable")
 
 
+def counted(number: int, noun: str) -> str:
+    """A count with its noun in the right number: `1 message`, `5 messages`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def moment(when: datetime | None) -> str:
     """An instant for people, in the machine's own zone; a dash when unknown."""
     return "-" if when is None else f"{when.astimezone():%Y-%m-%d %H:%M}"

@@ -370,11 +370,15 @@ class TransferTargetRefused(TransferError):
 
 
 def all_error_classes() -> tuple[type[MailkeepError], ...]:
-    """Every class of the tree that carries a code, ordered by code."""
+    """Every class of this module that carries a code, ordered by code.
+
+    A capability may refine a class for its own use; such a refinement keeps the code of its parent.
+    """
 
     def walk(cls: type[MailkeepError]) -> Iterator[type[MailkeepError]]:
         for child in cls.__subclasses__():
             yield child
             yield from walk(child)
 
-    return tuple(sorted((cls for cls in walk(MailkeepError) if cls.code), key=lambda cls: cls.code))
+    named = (cls for cls in walk(MailkeepError) if cls.code and cls.__module__ == __name__)
+    return tuple(sorted(named, key=lambda cls: cls.code))

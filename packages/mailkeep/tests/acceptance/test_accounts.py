@@ -43,7 +43,6 @@ def test_an_unprotected_server_elsewhere_is_refused_before_anything_is_sent(inst
     assert "allow_insecure_connection = true" in (installation.home / "mailkeep.toml").read_text()
 
 
-@pytest.mark.spec("SYNC-36")
 def test_a_wrong_password_saves_nothing(installation: Installation, mail_server: Dovecot) -> None:
     """The refusal is one sentence with exit code 3, and no account and no secret are left behind."""
     refused = installation.run(
@@ -114,7 +113,7 @@ def test_a_second_account_of_one_id_is_refused(installation: Installation, mail_
     assert (installation.home / "mailkeep.toml").read_bytes() == before
 
 
-@pytest.mark.spec("SYNC-6", "SYNC-25")
+@pytest.mark.spec("SYNC-6")
 def test_removing_an_account_keeps_its_mail_until_told_otherwise(mirrored: Installation, mail_server: Dovecot) -> None:
     """Removed mail is unreadable and comes back with the account; --erase-mail erases it for good."""
     (found,) = mirrored.run("search", "lanterns", "--json").json["matches"]

@@ -186,7 +186,6 @@ def test_two_processes_never_mirror_one_account_twice(installation: Installation
     assert len(installation.run("list", "--json").json["emails"]) == 5
 
 
-@pytest.mark.spec("SYNC-10")
 def test_an_interrupted_run_goes_on_where_it_stopped(installation: Installation, mail_server: Dovecot) -> None:
     """Ctrl-C ends with 130 and a hint, and the next run completes the mailbox without a message twice."""
     total = 3000

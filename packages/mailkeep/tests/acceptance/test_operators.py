@@ -38,7 +38,7 @@ def test_quarantined_mail_is_named_with_its_reason_and_retried(mirrored: Install
     (entry,) = mirrored.run("status", "--quarantine", "--json").json["quarantined"]
     assert (entry["folder"], entry["reason"], entry["detail"]) == ("INBOX", "StorageRefused", "22021")
     assert "StorageRefused" in mirrored.run("status", "--quarantine").out
-    assert "1 messages left the quarantine" in mirrored.run("sync", "--once", "--retry-quarantined").err
+    assert "1 message left the quarantine" in mirrored.run("sync", "--once", "--retry-quarantined").err
     assert mirrored.run("status", "--quarantine", "--json").json["quarantined"] == []
     assert len(mirrored.run("search", "lanterns", "--json").json["matches"]) == 1
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailkeep.display import duration, neutralise, size
+from mailkeep.display import counted, duration, neutralise, size
 
 DANGEROUS = (
     "\x1b\x07\x08\x7f\x9b\x85\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c\ud800\ufeff\u2028"
@@ -43,3 +43,8 @@ def test_sizes_read_well(value: int, expected: str) -> None:
 def test_spans_read_well(value: float, expected: str) -> None:
     """The two largest units that matter."""
     assert duration(value) == expected
+
+
+def test_a_count_agrees_with_its_noun() -> None:
+    """One message, no messages, two messages."""
+    assert [counted(number, "message") for number in (0, 1, 2)] == ["0 messages", "1 message", "2 messages"]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
 import pytest
 
+import mailkeep
 from mailkeep.errors import MailkeepError, ReaderError, all_error_classes
 
 
@@ -19,7 +24,6 @@ def test_codes_have_five_digits_and_belong_to_one_class_each() -> None:
         assert cls.__doc__
 
 
-@pytest.mark.spec("MCP-131")
 def test_the_published_category_is_the_reader_family() -> None:
     """Exactly the reader errors have codes of category 5."""
     for cls in all_error_classes():
@@ -29,3 +33,18 @@ def test_the_published_category_is_the_reader_family() -> None:
 def test_a_failure_shows_its_message() -> None:
     """What is raised reads as its operator-safe sentence."""
     assert str(MailkeepError("a sentence")) == "a sentence"
+
+
+def test_no_code_is_allocated_outside_the_one_module() -> None:
+    """A refinement of a class elsewhere keeps its parent's code, so that the reference is complete."""
+    for module in pkgutil.walk_packages(mailkeep.__path__, "mailkeep."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+    def walk(cls: type[MailkeepError]) -> Iterator[type[MailkeepError]]:
+        for child in cls.__subclasses__():
+            yield child
+            yield from walk(child)
+
+    elsewhere = [cls for cls in walk(MailkeepError) if cls.__module__ != MailkeepError.__module__]
+    assert [cls.__name__ for cls in elsewhere if "code" in vars(cls)] == []

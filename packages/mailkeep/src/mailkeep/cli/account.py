@@ -25,7 +25,7 @@ from mailkeep.config.load import defects_of
 from mailkeep.config.presets import PRESETS, Credential, Preset, preset_for_address, preset_named
 from mailkeep.config.secrets import forget_secret, keep_in_file, keep_in_keyring
 from mailkeep.config.values import printable
-from mailkeep.display import neutralise
+from mailkeep.display import counted, neutralise
 from mailkeep.errors import ConfigurationRefused, LoginRejected, MailServerError, TransportPolicyRefused
 
 app = typer.Typer(no_args_is_help=True, help="Add, list, test and remove the accounts that are mirrored.")
@@ -229,7 +229,7 @@ def remove(
     if account.secrets.password is not None:
         forget_secret(account.secrets.password, home())
     if erase_mail:
-        say(f"Removed {shown} and erased {erased} stored messages.")
+        say(f"Removed {shown} and erased {counted(erased, 'stored message')}.")
     else:
         say(
             f"Removed {shown}. Its stored mail is kept and stays unreadable until an account of that id is added again."
@@ -457,9 +457,9 @@ def _save(answers: Answers, secret: SecretStr, *, password_from: str | None, key
 
 def _show_folders(folders: Sequence[ProbedFolder], *, to_stderr: bool = False) -> None:
     if to_stderr:
-        say(f"{len(folders)} folders:")
+        say(f"{counted(len(folders), 'folder')}:")
         for folder in folders:
-            count = "" if folder.messages is None else f"  {folder.messages} messages"
+            count = "" if folder.messages is None else f"  {counted(folder.messages, 'message')}"
             say(f"  {neutralise(folder.name)}{count}")
         return
     table(

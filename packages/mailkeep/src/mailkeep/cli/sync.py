@@ -11,7 +11,7 @@ from mailkeep.cli.exits import ExitCode, report, run, stop_on_signals
 from mailkeep.cli.progress import ProgressDisplay
 from mailkeep.cli.terminal import say, show_json, table
 from mailkeep.config import AccountKind, check_references, home
-from mailkeep.display import duration, moment, neutralise, size
+from mailkeep.display import counted, duration, moment, neutralise, size
 from mailkeep.errors import ConfigurationRefused, MailkeepError
 from mailkeep.sync import AccountOutcome, FolderOutcome
 
@@ -50,7 +50,7 @@ async def _sync(account: str | None, *, once: bool, retry_quarantined: bool, as_
         with ProgressDisplay() as display:
             if retry_quarantined:
                 retried = await mailkeep.retry_quarantined(chosen)
-                say(f"{retried} messages left the quarantine.")
+                say(f"{counted(retried, 'message')} left the quarantine.")
             if not once:
                 await mailkeep.supervise(stop_on_signals(), accounts=chosen, progress=display.show)
                 say("Stopped. What was stored is kept; go on with: mailkeep sync")
@@ -69,14 +69,15 @@ def _told(result: RunResult) -> int:
     outcome = result.outcome
     arrivals = outcome.arrivals
     seconds = (outcome.finished_at - outcome.started_at).total_seconds()
-    parts = [f"{arrivals.stored} messages stored ({size(arrivals.octets_stored)})"]
-    parts += [f"{sum(folder.flags_changed for folder in outcome.folders)} flags changed"]
+    parts = [f"{counted(arrivals.stored, 'message')} stored ({size(arrivals.octets_stored)})"]
+    parts += [f"{counted(sum(folder.flags_changed for folder in outcome.folders), 'flag')} changed"]
     parts += [f"{sum(folder.gone for folder in outcome.folders)} gone"]
     if arrivals.quarantined:
         parts.append(f"{len(arrivals.quarantined)} quarantined (see: mailkeep status --quarantine)")
     if arrivals.oversized:
         parts.append(f"{arrivals.oversized} too large, kept by header only")
-    say(f"{neutralise(result.account_id)}: {', '.join(parts)}; {len(outcome.folders)} folders in {duration(seconds)}")
+    folders = counted(len(outcome.folders), "folder")
+    say(f"{neutralise(result.account_id)}: {', '.join(parts)}; {folders} in {duration(seconds)}")
     for folder in outcome.folders:
         if (line := folder_line(folder)) is not None:
             say(line)

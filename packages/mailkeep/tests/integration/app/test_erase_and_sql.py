@@ -47,7 +47,6 @@ async def count(db: Database, table: str) -> int:
     return int(str(result.rows[0][0]))
 
 
-@pytest.mark.spec("SYNC-28")
 async def test_erasing_an_account_leaves_no_row_of_it_and_every_row_of_others(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

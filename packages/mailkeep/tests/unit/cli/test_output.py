@@ -104,7 +104,6 @@ def test_without_a_terminal_a_line_comes_now_and_then(capsys: pytest.CaptureFixt
     assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.spec("SYNC-33")
 @pytest.mark.parametrize(
     ("host", "expected"),
     [

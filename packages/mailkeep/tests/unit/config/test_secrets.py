@@ -141,7 +141,7 @@ def test_a_system_without_a_keyring_is_told_what_to_do(tmp_path: Path) -> None:
         keyring.set_keyring(before)
 
 
-@pytest.mark.spec("OPS-30", "OPS-33")
+@pytest.mark.spec("OPS-33")
 def test_a_secret_written_in_the_place_of_its_reference_is_refused(tmp_path: Path) -> None:
     """The refusal names the setting and does not repeat what was written there."""
     (tmp_path / "mailkeep.toml").write_text(
