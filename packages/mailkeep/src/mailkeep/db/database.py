@@ -31,6 +31,8 @@ RACED_KEYS: Final = frozenset(
         "ix_mail_folders_account_alias_generation",
         "pk_synchronization_checkpoints",
         "pk_email_thread_identifiers",
+        "pk_mail_rederivation_positions",
+        "pk_mail_rederivation_runs",
     }
 )
 

@@ -156,18 +156,23 @@ CREATE TABLE email_message_contents (
 -- Octets are written once and read whole: compressing them costs a fifth of an arrival and does little for attachments.
 ALTER TABLE email_message_contents ALTER COLUMN raw_mime SET STORAGE EXTERNAL;
 
+-- Content that a read or a later pass found damaged. `last_attempt_outcome` says why an attempt could not repair it; the
+-- folder is not opened for it again until somebody meets the damage anew (last_requested_at after last_attempt_at).
 CREATE TABLE email_content_repair_requests (
     stored_email_id uuid NOT NULL,
     defect varchar(64) NOT NULL,
     first_requested_at timestamptz NOT NULL,
     last_requested_at timestamptz NOT NULL,
     request_count integer NOT NULL,
+    last_attempt_at timestamptz,
+    last_attempt_outcome varchar(64),
     CONSTRAINT pk_email_content_repair_requests PRIMARY KEY (stored_email_id),
     CONSTRAINT fk_email_content_repair_requests_stored_emails FOREIGN KEY (stored_email_id)
         REFERENCES stored_emails (id) ON DELETE CASCADE
 );
 
 -- Messages of a folder that could be neither fetched nor stored: named, with the reason, so that nothing is lost silently.
+-- `attempted_by_version` is the build of the last attempt: another one tries once more by itself.
 CREATE TABLE quarantined_messages (
     mail_folder_id bigint NOT NULL,
     uid_validity bigint NOT NULL,
@@ -178,8 +183,52 @@ CREATE TABLE quarantined_messages (
     attempt_count integer NOT NULL,
     first_seen_at timestamptz NOT NULL,
     last_attempt_at timestamptz NOT NULL,
+    attempted_by_version varchar(64),
     CONSTRAINT pk_quarantined_messages PRIMARY KEY (mail_folder_id, uid_validity, uid),
     CONSTRAINT fk_quarantined_messages_mail_folders FOREIGN KEY (mail_folder_id)
+        REFERENCES mail_folders (id) ON DELETE CASCADE
+);
+
+-- What an operator asked to have read again, and how it went. An empty alias is the whole account; `ended_at` null is
+-- outstanding. Neither table has a foreign key: the scope is a name, and erasing an account deletes both by it.
+CREATE TABLE mail_rederivation_runs (
+    mailbox_account_id varchar(128) NOT NULL,
+    folder_alias varchar(128) NOT NULL,
+    run_id uuid NOT NULL,
+    requested_at timestamptz NOT NULL,
+    segment_count integer NOT NULL,
+    rederived_email_count integer NOT NULL,
+    unreadable_email_count integer NOT NULL,
+    missing_content_email_count integer NOT NULL,
+    ended_at timestamptz,
+    CONSTRAINT pk_mail_rederivation_runs PRIMARY KEY (mailbox_account_id, folder_alias)
+);
+
+-- Where an unfinished walk stands. Deleted when it ends.
+CREATE TABLE mail_rederivation_positions (
+    mailbox_account_id varchar(128) NOT NULL,
+    folder_alias varchar(128) NOT NULL,
+    last_processed_stored_email_id uuid NOT NULL,
+    updated_at timestamptz NOT NULL,
+    CONSTRAINT pk_mail_rederivation_positions PRIMARY KEY (mailbox_account_id, folder_alias)
+);
+
+-- The last time the server's set of UIDs was compared with ours, one by one, for each folder.
+-- server = stored + skipped + excluded_by_date + quarantined + holes; surplus is held here and not on the server.
+CREATE TABLE completeness_proofs (
+    mail_folder_id bigint NOT NULL,
+    uid_validity bigint NOT NULL,
+    proved_at timestamptz NOT NULL,
+    server_count bigint NOT NULL,
+    stored_count bigint NOT NULL,
+    skipped_count bigint NOT NULL,
+    excluded_by_date_count bigint NOT NULL,
+    quarantined_count bigint NOT NULL,
+    hole_count bigint NOT NULL,
+    surplus_count bigint NOT NULL,
+    filled_count bigint NOT NULL,
+    CONSTRAINT pk_completeness_proofs PRIMARY KEY (mail_folder_id),
+    CONSTRAINT fk_completeness_proofs_mail_folders FOREIGN KEY (mail_folder_id)
         REFERENCES mail_folders (id) ON DELETE CASCADE
 );
 

@@ -55,6 +55,7 @@ from mailkeep.mailbox.reconcile import (
     local_uids,
     retire_other_uid_validities,
 )
+from mailkeep.mailbox.rederive import RederivationRun, rederivation_runs, rederive_pass, request_rederivation
 from mailkeep.mailbox.scope import ReadableFolder, Scope, resolve_scope
 from mailkeep.mailbox.status import folder_status
 
@@ -82,6 +83,7 @@ __all__ = [
     "ReadOptions",
     "ReadResult",
     "ReadableFolder",
+    "RederivationRun",
     "Scope",
     "SpecialUse",
     "Truncation",
@@ -108,7 +110,10 @@ __all__ = [
     "raw_mime",
     "read_contents",
     "recommit_checkpoints",
+    "rederivation_runs",
+    "rederive_pass",
     "release_quarantine",
+    "request_rederivation",
     "resolve_scope",
     "retire_other_uid_validities",
     "store_batch",

@@ -9,7 +9,11 @@ from mailkeep.mailbox.model import AccountId
 
 _SQL: Final = load_queries("mailkeep.mailbox")
 EMAILS_PER_PASS: Final = 500
-UNKEYED_TABLES: Final = {"mailbox_refresh_tokens": "erase_refresh_token"}
+UNKEYED_TABLES: Final = {
+    "mailbox_refresh_tokens": "erase_refresh_token",
+    "mail_rederivation_positions": "erase_rederivation_positions",
+    "mail_rederivation_runs": "erase_rederivation_runs",
+}
 """Tables that name an account without a foreign key, and the statement that erases its rows there (DATA-20)."""
 
 

@@ -356,6 +356,19 @@ ON CONFLICT (stored_email_id) DO UPDATE SET
     last_requested_at = greatest(r.last_requested_at, excluded.last_requested_at),
     request_count = r.request_count + 1;
 
+-- name: request_repairs
+-- The same for many at once; messages that were erased meanwhile are passed by.
+INSERT INTO email_content_repair_requests AS r
+    (stored_email_id, defect, first_requested_at, last_requested_at, request_count)
+SELECT e.id, d.defect, %(now)s, %(now)s, 1
+FROM unnest(%(ids)s::uuid[], %(defects)s::text[]) AS d (id, defect)
+JOIN stored_emails e ON e.id = d.id
+ORDER BY e.id
+ON CONFLICT (stored_email_id) DO UPDATE SET
+    defect = CASE WHEN excluded.last_requested_at >= r.last_requested_at THEN excluded.defect ELSE r.defect END,
+    last_requested_at = greatest(r.last_requested_at, excluded.last_requested_at),
+    request_count = r.request_count + 1;
+
 -- name: erase_some_of_account
 -- One pass of erasing an account: its messages with everything that hangs on them.
 DELETE FROM stored_emails
@@ -368,3 +381,102 @@ DELETE FROM mailbox_accounts WHERE id = %(account_id)s;
 -- name: erase_refresh_token
 -- The account's sealed token names it without a key (DATA-20).
 DELETE FROM mailbox_refresh_tokens WHERE mailbox_account_id = %(account_id)s;
+
+-- name: erase_rederivation_positions
+-- The account's unfinished walks name it without a key (DATA-20).
+DELETE FROM mail_rederivation_positions WHERE mailbox_account_id = %(account_id)s;
+
+-- name: erase_rederivation_runs
+-- So do its re-derivation runs.
+DELETE FROM mail_rederivation_runs WHERE mailbox_account_id = %(account_id)s;
+
+-- name: request_rederivation
+-- Begin a run of a scope, unless one is outstanding: then nothing is returned (SYNC-126).
+INSERT INTO mail_rederivation_runs AS r
+    (mailbox_account_id, folder_alias, run_id, requested_at, segment_count, rederived_email_count,
+     unreadable_email_count, missing_content_email_count, ended_at)
+VALUES (%(account_id)s, %(alias)s, %(run_id)s, %(now)s, 0, 0, 0, 0, NULL)
+ON CONFLICT (mailbox_account_id, folder_alias) DO UPDATE SET
+    run_id = excluded.run_id,
+    requested_at = excluded.requested_at,
+    segment_count = 0,
+    rederived_email_count = 0,
+    unreadable_email_count = 0,
+    missing_content_email_count = 0,
+    ended_at = NULL
+WHERE r.ended_at IS NOT NULL
+RETURNING run_id;
+
+-- name: rederivation_runs
+-- The runs of an account, by scope; the whole account first.
+SELECT mailbox_account_id, folder_alias, run_id, requested_at, segment_count, rederived_email_count,
+    unreadable_email_count, missing_content_email_count, ended_at
+FROM mail_rederivation_runs
+WHERE mailbox_account_id = %(account_id)s
+ORDER BY folder_alias;
+
+-- name: rederivation_position
+-- Where the walk of a scope stands.
+SELECT last_processed_stored_email_id FROM mail_rederivation_positions
+WHERE mailbox_account_id = %(account_id)s AND folder_alias = %(alias)s;
+
+-- name: rederivation_page
+-- The next messages of a scope in the order of their ids, with the length of their octets, null without any.
+SELECT e.id, e.content_availability, octet_length(c.raw_mime)
+FROM stored_emails e
+JOIN mail_folders f ON f.id = e.mail_folder_id
+LEFT JOIN email_message_contents c ON c.stored_email_id = e.id
+WHERE e.mailbox_account_id = %(account_id)s AND e.id > %(after)s AND (%(alias)s::text = '' OR f.alias = %(alias)s)
+ORDER BY e.id
+LIMIT %(limit)s;
+
+-- name: rederivation_contents
+-- The octets of the named messages, with what identifies the occurrence and what no octets tell.
+SELECT e.id, e.uid, e.uid_validity, e.size_octets, e.received_at,
+    f.id, f.mailbox_account_id, f.alias, f.resolution_generation, f.remote_path, f.hierarchy_delimiter,
+    c.raw_mime, c.mime_byte_length, c.sha256_hash
+FROM stored_emails e
+JOIN mail_folders f ON f.id = e.mail_folder_id
+JOIN email_message_contents c ON c.stored_email_id = e.id
+WHERE e.id = ANY(%(ids)s)
+ORDER BY e.id;
+
+-- name: rederivation_targets
+-- Lock the named messages in the order of their ids; what is stored of each now, in case it changed since it was read.
+SELECT e.id, c.sha256_hash, e.email_thread_id
+FROM stored_emails e
+JOIN email_message_contents c ON c.stored_email_id = e.id
+WHERE e.id = ANY(%(ids)s)
+ORDER BY e.id
+FOR UPDATE OF e;
+
+-- name: advance_rederivation_position
+-- The walk moves with the batch it is written in, from where this process believes it to stand.
+INSERT INTO mail_rederivation_positions AS p
+    (mailbox_account_id, folder_alias, last_processed_stored_email_id, updated_at)
+VALUES (%(account_id)s, %(alias)s, %(position)s, %(now)s)
+ON CONFLICT (mailbox_account_id, folder_alias) DO UPDATE SET
+    last_processed_stored_email_id = excluded.last_processed_stored_email_id,
+    updated_at = excluded.updated_at
+WHERE p.last_processed_stored_email_id = %(expected)s
+RETURNING mailbox_account_id;
+
+-- name: count_rederivation
+-- Add a batch to the counts of the outstanding run; nothing is returned when it is outstanding no more.
+UPDATE mail_rederivation_runs SET
+    segment_count = segment_count + %(segments)s,
+    rederived_email_count = rederived_email_count + %(rederived)s,
+    unreadable_email_count = unreadable_email_count + %(unreadable)s,
+    missing_content_email_count = missing_content_email_count + %(missing)s
+WHERE mailbox_account_id = %(account_id)s AND folder_alias = %(alias)s AND run_id = %(run_id)s AND ended_at IS NULL
+RETURNING run_id;
+
+-- name: end_rederivation
+-- The walk met the end of its scope.
+UPDATE mail_rederivation_runs SET ended_at = %(now)s
+WHERE mailbox_account_id = %(account_id)s AND folder_alias = %(alias)s AND run_id = %(run_id)s AND ended_at IS NULL
+RETURNING run_id;
+
+-- name: forget_rederivation_position
+-- An ended walk stands nowhere.
+DELETE FROM mail_rederivation_positions WHERE mailbox_account_id = %(account_id)s AND folder_alias = %(alias)s;

@@ -83,9 +83,19 @@ async def rewrite(connection: Connection, placed: Sequence[Placed], *, now: date
     """
     if not placed:
         return
+    await rewrite_derived(connection, placed, now=now)
+    await _put(connection, "email_message_contents", _CONTENT_COLUMNS, _contents(placed, now))
+    await connection.execute(_SQL["forget_repairs"], {"ids": [one.id for one in placed]})
+
+
+async def rewrite_derived(connection: Connection, placed: Sequence[Placed], *, now: datetime) -> None:
+    """Give rows the columns and the document of this reading of the octets that are stored with them (SYNC-126).
+
+    Identity, flags, octets and `stored_at` stay. A conversation's parent and a Message-ID yield only to a value.
+    """
+    if not placed:
+        return
     await _stage(connection, "stored_emails", _ROW_COLUMNS, _rows(placed, now))
-    await _stage(connection, "email_message_contents", _CONTENT_COLUMNS, _contents(placed, now))
-    await _stage(connection, "email_search_documents", _DOCUMENT_COLUMNS, _documents(placed, now))
     assignments = ", ".join(
         f"{column} = coalesce(a.{column}, e.{column})" if column in _KEPT_WHEN_ABSENT else f"{column} = a.{column}"
         for column in _ROW_COLUMNS
@@ -94,19 +104,20 @@ async def rewrite(connection: Connection, placed: Sequence[Placed], *, now: date
     await connection.execute(
         f"UPDATE stored_emails e SET {assignments} FROM arriving_stored_emails a WHERE e.id = a.id"  # noqa: S608
     )
-    for table, columns in (
-        ("email_message_contents", _CONTENT_COLUMNS),
-        ("email_search_documents", _DOCUMENT_COLUMNS),
-    ):
-        names = ", ".join(columns)
-        updates = ", ".join(f"{column} = excluded.{column}" for column in columns[1:])
-        await connection.execute(
-            f"INSERT INTO {table} ({names}) SELECT {names} FROM arriving_{table} "  # noqa: S608 -- constants
-            f"ON CONFLICT (stored_email_id) DO UPDATE SET {updates}"
-        )
-        await connection.execute(f"DROP TABLE arriving_{table}")
     await connection.execute("DROP TABLE arriving_stored_emails")
-    await connection.execute(_SQL["forget_repairs"], {"ids": [one.id for one in placed]})
+    await _put(connection, "email_search_documents", _DOCUMENT_COLUMNS, _documents(placed, now))
+
+
+async def _put(connection: Connection, table: str, columns: Sequence[str], rows: Iterable[bytes]) -> None:
+    """Insert rows keyed by their first column, or overwrite those that are there without reading them."""
+    await _stage(connection, table, columns, rows)
+    names = ", ".join(columns)
+    updates = ", ".join(f"{column} = excluded.{column}" for column in columns[1:])
+    await connection.execute(
+        f"INSERT INTO {table} ({names}) SELECT {names} FROM arriving_{table} "  # noqa: S608 -- constants
+        f"ON CONFLICT ({columns[0]}) DO UPDATE SET {updates}"
+    )
+    await connection.execute(f"DROP TABLE arriving_{table}")
 
 
 async def _stage(connection: Connection, table: str, columns: Sequence[str], rows: Iterable[bytes]) -> None:

@@ -105,7 +105,8 @@ def plan_parents(
         if message_id is not None:
             by_message_id.setdefault(message_id, stored_email_id)
 
-    parent_of: dict[UUID, UUID | None] = {child: up for child, up in ancestors.items() if child not in batch}
+    # Edges that stored messages of the batch have already count as well: reading mail again never turns one round.
+    parent_of: dict[UUID, UUID | None] = dict(ancestors)
     edges: dict[UUID, UUID] = {}
     for message in messages:
         parent = next((by_message_id[one] for one in message.in_reply_to if one in by_message_id), None)
