@@ -96,6 +96,8 @@ def test_ctrl_c_has_its_own_code() -> None:
 def test_a_signal_cancels_the_work_which_tidies_up(number: signal.Signals) -> None:
     """Both signals end a command as Ctrl-C does, after its own cleaning up."""
     tidied = []
+    # A shell starts its background jobs with SIGINT ignored, and this run may be one.
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     async def work() -> None:
         os.kill(os.getpid(), number)
@@ -104,8 +106,11 @@ def test_a_signal_cancels_the_work_which_tidies_up(number: signal.Signals) -> No
         finally:
             tidied.append(number)
 
-    with pytest.raises(KeyboardInterrupt):
-        run(work())
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run(work())
+    finally:
+        signal.signal(signal.SIGINT, inherited)
     assert tidied == [number]
 
 
