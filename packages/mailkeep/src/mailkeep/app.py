@@ -45,10 +45,19 @@ from mailkeep.mailbox import (
     resolve_scope,
 )
 from mailkeep.mailbox.preparation import DEFAULT_LIMITS
+from mailkeep.oauth import AccessTokens, forget_consent, keep_consent, tokens_by_key
 from mailkeep.reports import AccountReport, FolderReport, QuarantineEntry, folder_report, quarantine_entry
 from mailkeep.search import ListRequest, Page, SearchRequest, SearchResult, Summary, list_emails, search_emails
 from mailkeep.shown import ShownAttachment, ShownMessage, shown_message
-from mailkeep.sync import AccountOutcome, Progress, Supervisor, open_resources, retry_quarantined, run_account
+from mailkeep.sync import (
+    AccountOutcome,
+    Progress,
+    Supervisor,
+    open_resources,
+    open_session,
+    retry_quarantined,
+    run_account,
+)
 from mailkeep.sync.queries import account_lease
 from mailkeep.transfer import (
     EmlWriter,
@@ -218,6 +227,25 @@ class App:
         """Erase all that is stored of an account; the number of messages. Raises AccountHeldElsewhere."""
         async with account_lease(self.db, account_id):
             return await erase_account(self.db, AccountId(account_id))
+
+    async def probe(self, account: AccountSettings) -> tuple[ProbedFolder, ...]:
+        """As `probe_account`, with whatever the account signs in with; an access token is got if that is needed."""
+        tokens = AccessTokens(self.db, self.home)
+        ring = self.settings.data_encryption
+        return await _probed(await open_session(account, tokens, ring, self.home, timeouts=PROBE_TIMEOUTS))
+
+    async def keep_consent(self, account_id: str, token: SecretStr) -> None:
+        """Seal and store the refresh token of a fresh consent. Raises DataEncryptionKeyMissing."""
+        ring = self.settings.data_encryption
+        await keep_consent(self.db, ring, self.home, account_id=account_id, token=token, now=utc_now())
+
+    async def forget_consent(self, account_id: str) -> bool:
+        """Delete the stored refresh token of an account; whether there was one."""
+        return await forget_consent(self.db, account_id)
+
+    async def tokens_by_key(self) -> dict[str, int]:
+        """How many refresh tokens each key of the ring seals."""
+        return await tokens_by_key(self.db)
 
     async def probe_database(self) -> None:
         """Ask the database for nothing. Raises DatabaseUnavailable, also when no answer comes within PROBE_SECONDS."""
@@ -393,12 +421,17 @@ async def database_status(home: Path) -> SchemaStatus:
     return await schema_status(load_settings(home), home)
 
 
-async def probe_account(account: AccountSettings, secret: SecretStr) -> tuple[ProbedFolder, ...]:
+async def probe_account(
+    account: AccountSettings, secret: SecretStr | None, *, token: SecretStr | None = None
+) -> tuple[ProbedFolder, ...]:
     """Log in, list the selectable folders with their counts, log out; nothing is selected or changed.
 
     Raises MechanismRefused, LoginRejected, CertificateRefused, MailServerUnavailable or TransportPolicyRefused.
     """
-    session = await ReadOnlySession.connect(account, secret, timeouts=PROBE_TIMEOUTS)
+    return await _probed(await ReadOnlySession.connect(account, secret, token=token, timeouts=PROBE_TIMEOUTS))
+
+
+async def _probed(session: ReadOnlySession) -> tuple[ProbedFolder, ...]:
     try:
         listing = await session.list_folders(with_states=True)
         folders = [folder for folder in listing.folders if folder.is_selectable]

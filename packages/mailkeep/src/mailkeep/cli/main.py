@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from mailkeep.cli import account, database, read, serving, sync, transfer
+from mailkeep.cli import account, database, keys, mail, read, serving, sync, transfer
 from mailkeep.cli.exits import DEBUG_VARIABLE, ExitCode, guarded
 from mailkeep.cli.terminal import show
 
@@ -49,6 +49,7 @@ def options(
 
 
 app.add_typer(account.app, name="account")
+app.add_typer(keys.app, name="keys")
 app.command("sync")(sync.sync)
 app.command("status")(sync.status)
 app.command("list")(read.list_mail)
@@ -58,6 +59,7 @@ app.command("import")(transfer.import_mail)
 app.command("export")(transfer.export_mail)
 app.command("serve")(serving.serve)
 app.command("mcp")(serving.mcp)
+app.add_typer(mail.app, name="mail")
 app.add_typer(database.app, name="db")
 
 

@@ -1,6 +1,7 @@
 """Edit `mailkeep.toml` for a person: comments and order survive, a candidate is validated before it replaces the file.
 
-Used by `mailkeep account add` and `remove` only; the running service never writes its settings (OPS-1).
+Used by `mailkeep account add` and `remove` and by `mailkeep keys create` only; the running service never writes its
+settings (OPS-1).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from mailkeep.errors import ConfigurationRefused
 
 _HEADER = "Settings of mailkeep. Every key is described in docs/reference/settings.md.\n"
 SECTION = "mail_synchronization"
+KEY_SECTION = "data_encryption"
 
 
 def add_account(home: Path, account: Mapping[str, Any]) -> Settings:
@@ -59,6 +61,22 @@ def remove_account(home: Path, account_id: str) -> Settings:
             del section["accounts"]
             if section.get("enabled"):
                 del section["enabled"]
+    return load_settings(home)
+
+
+def add_key(home: Path, key_id: str, material: str) -> Settings:
+    """Append a key to the ring and make it the active one; older keys stay. Returns the new settings.
+
+    Raises ConfigurationRefused when the ring with the key in it is not valid; the file is then unchanged.
+    """
+    with _edited(home) as document:
+        section = document.setdefault(KEY_SECTION, tomlkit.table())
+        section["active_key_id"] = key_id
+        key = {"key_id": key_id, "material": material}
+        keys = section.get("keys")
+        if keys is None:
+            keys = section["keys"] = tomlkit.aot()
+        keys.append(_table(key) if isinstance(keys, AoT) else _inline(key))
     return load_settings(home)
 
 

@@ -21,6 +21,49 @@ class Credential(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class OAuthEndpoints:
+    """Where a provider's sign-in lives. `{tenant}` in an address stands for a directory, `tenant` is the usual one.
+
+    `device` is None where the provider offers no device flow for mail, `keeps_secret` says that it gives installed
+    applications a client secret and asks for it.
+    """
+
+    authorization: str
+    token: str
+    device: str | None
+    scope: str
+    tenant: str = ""
+    keeps_secret: bool = False
+
+
+# Seen in the providers' own documents for installed applications, 2026-08-12.
+GOOGLE = OAuthEndpoints(
+    # Without these switches Google gives no refresh token, or none the second time.
+    authorization="https://accounts.google.com/o/oauth2/v2/auth?access_type=offline&prompt=consent",
+    token="https://oauth2.googleapis.com/token",  # noqa: S106
+    device=None,
+    scope="https://mail.google.com/",
+    keeps_secret=True,
+)
+_MICROSOFT = "https://login.microsoftonline.com/{tenant}/oauth2/v2.0"
+_MICROSOFT_SCOPE = "https://outlook.office.com/IMAP.AccessAsUser.All offline_access"
+MICROSOFT_PERSONAL = OAuthEndpoints(
+    authorization=f"{_MICROSOFT}/authorize?prompt=select_account",
+    token=f"{_MICROSOFT}/token",
+    device=f"{_MICROSOFT}/devicecode",
+    scope=_MICROSOFT_SCOPE,
+    tenant="consumers",
+)
+MICROSOFT_WORK = OAuthEndpoints(
+    authorization=f"{_MICROSOFT}/authorize?prompt=select_account",
+    token=f"{_MICROSOFT}/token",
+    device=f"{_MICROSOFT}/devicecode",
+    scope=_MICROSOFT_SCOPE,
+    tenant="organizations",
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Preset:
     """One provider. `domains` are the address domains it is known for; `local_part_login` drops "@…" of the address."""
 
@@ -33,6 +76,7 @@ class Preset:
     port: int = 993
     security: ConnectionSecurity = ConnectionSecurity.TLS_ON_CONNECT
     local_part_login: bool = False
+    oauth: OAuthEndpoints | None = None
 
     def user_name_for(self, address: str) -> str:
         """The login name that usually belongs to `address`."""
@@ -47,6 +91,7 @@ PRESETS: tuple[Preset, ...] = (
         domains=("gmail.com", "googlemail.com"),
         credential=Credential.APP_PASSWORD,
         note="Needs two-step verification and an app password. Labels appear as folders; at most 2500 MB a day.",
+        oauth=GOOGLE,
     ),
     Preset(
         name="workspace",
@@ -55,6 +100,7 @@ PRESETS: tuple[Preset, ...] = (
         domains=(),
         credential=Credential.OAUTH,
         note="An administrator enables IMAP; sign-in is by OAuth, app passwords work only where they are allowed.",
+        oauth=GOOGLE,
     ),
     Preset(
         name="outlook",
@@ -63,6 +109,7 @@ PRESETS: tuple[Preset, ...] = (
         domains=("outlook.com", "hotmail.com", "live.com", "msn.com"),
         credential=Credential.OAUTH,
         note="IMAP is off until it is enabled in the mailbox's settings.",
+        oauth=MICROSOFT_PERSONAL,
     ),
     Preset(
         name="exchange",
@@ -71,6 +118,7 @@ PRESETS: tuple[Preset, ...] = (
         domains=(),
         credential=Credential.OAUTH,
         note="An administrator registers the application.",
+        oauth=MICROSOFT_WORK,
     ),
     Preset(
         name="yahoo",

@@ -6,9 +6,10 @@
 
 from mailkeep.oauth.authorize import (
     Flow,
-    authorize_by_pasting,
     authorize_in_browser,
     authorize_on_another_device,
+    begin_pasting,
+    finish_pasting,
 )
 from mailkeep.oauth.keep import forget_consent, keep_consent, tokens_by_key
 from mailkeep.oauth.model import DeviceCode, TokenAnswer
@@ -19,9 +20,10 @@ __all__ = [
     "DeviceCode",
     "Flow",
     "TokenAnswer",
-    "authorize_by_pasting",
     "authorize_in_browser",
     "authorize_on_another_device",
+    "begin_pasting",
+    "finish_pasting",
     "forget_consent",
     "keep_consent",
     "tokens_by_key",

@@ -1,7 +1,7 @@
 """The three ways to sign in: browser on this machine, browser anywhere with the address pasted, code on another device.
 
 Each ends with tokens that have a refresh token among them, or with the reason why not. What a person sees and types
-is the caller's: `show` prints, `open_browser` and `paste` act.
+is the caller's.
 """
 
 from __future__ import annotations
@@ -58,21 +58,17 @@ async def authorize_in_browser(
         return await _exchange(oauth, secret, consent, code)
 
 
-async def authorize_by_pasting(
-    oauth: OAuthSettings,
-    secret: SecretStr | None,
-    *,
-    user_name: str | None,
-    show: Callable[[str], None],
-    paste: Callable[[], Awaitable[str]],
-) -> TokenAnswer:
-    """Show the address; the person pastes the one that the browser ends at, which nobody answers.
+def begin_pasting(oauth: OAuthSettings, *, user_name: str | None) -> Consent:
+    """A consent whose redirect nobody answers: the person brings the address that the browser ends at."""
+    return ask_consent(oauth, redirect_address=PASTE_ADDRESS, user_name=user_name)
 
-    The whole address is wanted, since its state is checked as in the other flow. Raises as `authorize_in_browser`.
+
+async def finish_pasting(oauth: OAuthSettings, secret: SecretStr | None, consent: Consent, pasted: str) -> TokenAnswer:
+    """The tokens behind a pasted address. The whole of it is wanted, since its state is checked as in the other flow.
+
+    Raises MailboxAuthorizationNeeded (refused, or another address) and AccessTokenUnavailable.
     """
-    consent = ask_consent(oauth, redirect_address=PASTE_ADDRESS, user_name=user_name)
-    show(consent.address)
-    code = read_redirect(consent, (await paste()).strip())
+    code = read_redirect(consent, pasted.strip())
     if code is None:
         raise MailboxAuthorizationNeeded(
             "that is not the address of this sign-in: paste the whole address that begins with http://localhost"

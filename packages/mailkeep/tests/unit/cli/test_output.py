@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from mailkeep.cli.account import is_loopback
+from mailkeep.cli.adding import is_loopback
 from mailkeep.cli.progress import LINE_SECONDS, ProgressDisplay, facts, place
 from mailkeep.cli.read import parse_instant
 from mailkeep.cli.terminal import plain, show_json, table
