@@ -11,6 +11,7 @@ from mailkeep.mailbox.checkpoints import (
     load_checkpoint,
     load_checkpoints,
     recommit_checkpoints,
+    rewind,
 )
 from mailkeep.mailbox.content import (
     AttachmentPayload,
@@ -22,7 +23,7 @@ from mailkeep.mailbox.content import (
     ReadResult,
     Truncation,
 )
-from mailkeep.mailbox.erase import erase_account
+from mailkeep.mailbox.erase import erase_account, erase_folder
 from mailkeep.mailbox.folders import bind_folder, folder_bindings
 from mailkeep.mailbox.isolation import quarantine, quarantined, release_quarantine
 from mailkeep.mailbox.model import (
@@ -57,7 +58,7 @@ from mailkeep.mailbox.reconcile import (
 )
 from mailkeep.mailbox.rederive import RederivationRun, rederivation_runs, rederive_pass, request_rederivation
 from mailkeep.mailbox.scope import ReadableFolder, Scope, resolve_scope
-from mailkeep.mailbox.status import folder_status
+from mailkeep.mailbox.status import folder_status, stored_count
 
 __all__ = [
     "AccountId",
@@ -96,6 +97,7 @@ __all__ = [
     "awaiting_content",
     "bind_folder",
     "erase_account",
+    "erase_folder",
     "filter_unknown",
     "folder_bindings",
     "folder_status",
@@ -116,6 +118,8 @@ __all__ = [
     "request_rederivation",
     "resolve_scope",
     "retire_other_uid_validities",
+    "rewind",
     "store_batch",
     "store_prepared",
+    "stored_count",
 ]

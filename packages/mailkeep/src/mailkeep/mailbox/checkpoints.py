@@ -1,4 +1,4 @@
-"""Checkpoints: how far a folder is synchronized, advanced by compare-and-set (SYNC-51, SYNC-56, SYNC-57)."""
+"""Checkpoints: how far a folder is synchronized, advanced by compare-and-set (SYNC-51, SYNC-56, SYNC-57, SYNC-128)."""
 
 from __future__ import annotations
 
@@ -68,3 +68,15 @@ async def advance_checkpoint(
         cursor = await connection.execute(_SQL["add_checkpoint" if expected is None else "advance_checkpoint"], values)
         if await cursor.fetchone() is None:
             raise ConcurrencyConflict("another run advanced this folder's checkpoint first")
+
+
+async def rewind(db: Database, account_id: AccountId, *, alias: str | None) -> int:
+    """Delete the checkpoints of an account, or of one alias; how many there were (SYNC-128).
+
+    The next run walks those folders from their first message. It stores onto the rows that are here, so nothing is
+    erased or doubled; a run in flight raises ConcurrencyConflict at its next advance. Not for accounts filled by
+    imports, whose checkpoints say which UIDs are taken.
+    """
+    async with db.connection() as connection:
+        cursor = await connection.execute(_SQL["rewind"], {"account_id": account_id, "alias": alias or ""})
+        return cursor.rowcount

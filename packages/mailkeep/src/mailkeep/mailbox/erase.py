@@ -1,10 +1,11 @@
-"""Erasing all that is stored of an account, an operator's act; nothing on a server is touched."""
+"""Erasing what is stored of an account or of one folder, an operator's act; nothing on a server is touched."""
 
 from __future__ import annotations
 
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
-from mailkeep.db import Database, load_queries
+from mailkeep.db import Connection, Database, load_queries
 from mailkeep.mailbox.model import AccountId
 
 _SQL: Final = load_queries("mailkeep.mailbox")
@@ -36,3 +37,34 @@ async def erase_account(db: Database, account_id: AccountId) -> int:
         for statement in ("erase_account", *UNKEYED_TABLES.values()):
             await connection.execute(_SQL[statement], {"account_id": account_id})
     return erased
+
+
+async def erase_folder(db: Database, account_id: AccountId, *, alias: str, emails_per_pass: int) -> int:
+    """Erase every message stored under an alias, older bindings included; the number of messages erased (SYNC-28).
+
+    Works in committed passes, so it is resumable. The bindings stay; checkpoints, quarantine and proofs go in the pass
+    that empties the folder. An alias that holds nothing, or that nobody knows, is erased as well. The caller holds the
+    account and knows that no run mirrors the folder.
+    """
+    async with db.connection() as connection:
+        cursor = await connection.execute(_SQL["folders_of_alias"], {"account_id": account_id, "alias": alias})
+        folder_ids = [row[0] for row in await cursor.fetchall()]
+    values = {"folder_ids": folder_ids, "limit": emails_per_pass}
+    erased = 0
+    while True:
+        count = await db.redo(partial(_erase_some, values=values))
+        erased += count
+        if count < emails_per_pass:
+            return erased
+
+
+async def _erase_some(connection: Connection, *, values: dict[str, Any]) -> int:
+    cursor = await connection.execute(_SQL["erase_some_of_folders"], values)
+    if cursor.rowcount < values["limit"]:
+        for statement in (
+            "forget_checkpoints_of_folders",
+            "forget_quarantine_of_folders",
+            "forget_proofs_of_folders",
+        ):
+            await connection.execute(_SQL[statement], values)
+    return cursor.rowcount

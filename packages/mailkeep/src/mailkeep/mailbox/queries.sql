@@ -480,3 +480,41 @@ RETURNING run_id;
 -- name: forget_rederivation_position
 -- An ended walk stands nowhere.
 DELETE FROM mail_rederivation_positions WHERE mailbox_account_id = %(account_id)s AND folder_alias = %(alias)s;
+
+-- name: count_of_scope
+-- How many messages are stored of an account, or under one of its aliases, older bindings included.
+SELECT count(*)
+FROM stored_emails e
+JOIN mail_folders f ON f.id = e.mail_folder_id
+WHERE f.mailbox_account_id = %(account_id)s AND (%(alias)s::text = '' OR f.alias = %(alias)s);
+
+-- name: rewind
+-- Forget how far the folders of a scope are synchronized; a run in flight fails its compare-and-set (SYNC-128).
+DELETE FROM synchronization_checkpoints c USING mail_folders f
+WHERE f.id = c.mail_folder_id
+  AND f.mailbox_account_id = %(account_id)s AND (%(alias)s::text = '' OR f.alias = %(alias)s);
+
+-- name: folders_of_alias
+-- Every binding of one alias, older generations included.
+SELECT id FROM mail_folders WHERE mailbox_account_id = %(account_id)s AND alias = %(alias)s;
+
+-- name: erase_some_of_folders
+-- One pass of erasing folders: messages with everything that hangs on them, locked in the order of their ids.
+WITH chosen AS (
+    SELECT id FROM stored_emails WHERE mail_folder_id = ANY(%(folder_ids)s) LIMIT %(limit)s
+), gone AS (
+    SELECT id FROM stored_emails WHERE id IN (SELECT id FROM chosen) ORDER BY id FOR UPDATE
+)
+DELETE FROM stored_emails e USING gone WHERE e.id = gone.id;
+
+-- name: forget_checkpoints_of_folders
+-- Empty folders are synchronized up to nowhere.
+DELETE FROM synchronization_checkpoints WHERE mail_folder_id = ANY(%(folder_ids)s);
+
+-- name: forget_quarantine_of_folders
+-- Nothing of an erased folder waits.
+DELETE FROM quarantined_messages WHERE mail_folder_id = ANY(%(folder_ids)s);
+
+-- name: forget_proofs_of_folders
+-- What was proven of an erased folder holds no longer.
+DELETE FROM completeness_proofs WHERE mail_folder_id = ANY(%(folder_ids)s);

@@ -171,7 +171,7 @@ async def _read_batch(db: Database, batch: Sequence[_Listed], *, limits: Limits)
 
 
 def _read_again(row: tuple[Any, ...], limits: Limits) -> _Reading:
-    """Read one message as an arrival is read; the stored `received_at` stands in for INTERNALDATE, if it came from it."""
+    """Read one message as an arrival is read. The stored `received_at` stands in for INTERNALDATE, which is lost."""
     octets, length, sha256 = row[11], row[12], row[13]
     arrival = Arrival(uid=Uid(row[1]), size_octets=row[3], internaldate=row[4], flags=None, octets=octets)
     prepared: PreparedMessage | None = prepare_one(arrival, limits=limits)

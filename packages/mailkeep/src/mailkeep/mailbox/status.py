@@ -10,6 +10,14 @@ from mailkeep.mailbox.model import AccountId, ContentAvailability, FolderStatus,
 _SQL: Final = load_queries("mailkeep.mailbox")
 
 
+async def stored_count(db: Database, account_id: AccountId, *, alias: str | None = None) -> int:
+    """How many messages are stored of an account, or under one alias: tombstones and older bindings included."""
+    async with db.connection() as connection:
+        cursor = await connection.execute(_SQL["count_of_scope"], {"account_id": account_id, "alias": alias or ""})
+        row = await cursor.fetchone()
+        return int(row[0]) if row else 0
+
+
 async def folder_status(db: Database, account_id: AccountId) -> list[FolderStatus]:
     """The state of the newest binding of every alias, by alias. Counted in SQL at the moment of asking."""
     async with db.connection() as connection:
