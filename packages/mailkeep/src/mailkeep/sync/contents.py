@@ -1,7 +1,8 @@
 """Fetching content so that one bad message costs itself and nothing else.
 
 A server may refuse a whole range for one message (case 26), answer without saying for which message (case 14), or
-break the connection in the middle of it (case 44). Each time the set is halved until the one message stands alone.
+break the connection in the middle of it (case 44), or pass over a message in silence although the folder holds it. Each
+time the set is halved until the one message stands alone.
 """
 
 from __future__ import annotations
@@ -43,13 +44,25 @@ async def fetch_metadata(link: Link, uids: Iterable[int]) -> list[Metadata]:
     except MailServerUnavailable:
         await link.ready()  # unreachable is another matter than breaking on this question
         return [Metadata(uid, None, None, None) for uid in asked]
+    left_out = UidSet.of(uid for uid in asked if uid not in answer.messages)
     is_doubtful = answer.refused or answer.unattributed > 0
+    kept = left_out if is_doubtful else await _still_there(link, left_out)
     found = [
         answer.messages.get(uid) or Metadata(uid, None, None, None)
         for uid in asked
-        if uid in answer.messages or is_doubtful
+        if uid in answer.messages or uid in kept
     ]
     return await _with_flags(link, found)
+
+
+async def _still_there(link: Link, left_out: UidSet) -> UidSet:
+    """Those of an answer's gaps that the folder holds nevertheless: silence alone never makes a message gone."""
+    if not left_out:
+        return left_out
+    try:
+        return await link.call(lambda session: session.present(left_out))
+    except CommandRefused:
+        return left_out
 
 
 async def _with_flags(link: Link, found: list[Metadata]) -> list[Metadata]:
@@ -109,17 +122,23 @@ async def _ask(
         except AskedToComeBack:
             raise
         except LiteralAbandoned as error:
-            if error.uid is not None or len(wanted) == 1:
-                contents.oversized[error.uid or next(iter(wanted))] = error.size  # and ask for the rest
-            else:
+            uid = next(iter(wanted)) if error.uid is None and len(wanted) == 1 else error.uid
+            if uid is None:
                 return QuarantineReason.FETCH_INCOMPLETE
+            if uid in wanted:
+                contents.oversized[uid] = error.size  # and ask for the rest
+            else:
+                broken += 1  # a message nobody asked for brings nothing nearer, and may come for ever
             continue
         except (MailServerUnavailable, IncompleteAnswer):
             broken += 1
             continue
         except CommandRefused:
             return QuarantineReason.FETCH_REFUSED
-        return _settle(contents, wanted, answer)
+        reason = _settle(contents, wanted, answer)
+        if reason is None and await _still_there(link, contents.unsettled(wanted)):
+            return QuarantineReason.FETCH_INCOMPLETE  # NIL, nothing, or content under another UID
+        return reason
     return QuarantineReason.FETCH_INCOMPLETE
 
 

@@ -1,5 +1,6 @@
 """Synchronization against servers that behave as reported from the field."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -189,7 +190,7 @@ async def test_a_quarantined_message_that_is_gone_leaves_the_quarantine(db: Data
         await run_once(db, tmp_path, account_at(server.port))
     assert [row[0] for row in await quarantine_rows(db)] == [1, 2]
     gone = inbox(1, uid_next=3) + ">> UID FETCH *\nOK done\n>> UID SEARCH UID 1:2\n* SEARCH 2\nOK done\n"
-    gone += ">> UID SEARCH UID 1\n* SEARCH\nOK done"
+    gone += ">> UID SEARCH UID 1\n* SEARCH\nOK done\n>> UID SEARCH UID 2\n* SEARCH\nOK done"
     async with ScriptedImap(gone) as server:
         await run_once(db, tmp_path, account_at(server.port))
         assert [row[0] for row in await quarantine_rows(db)] == [2]
@@ -213,14 +214,105 @@ async def test_a_message_gone_between_listing_and_fetch_leaves_nothing_behind(db
     > UID FETCH 1:2 (UID BODY.PEEK[])
     * 2 FETCH (UID 2 BODY[] {{a: b}})
     OK done
+    > UID SEARCH UID 1
+    * SEARCH
+    OK done
+    """
+    )
+    async with ScriptedImap(script) as server:
+        outcome = await run_once(db, tmp_path, account_at(server.port))
+    assert server.unexpected == []
+    assert not outcome.is_failed
+    assert sorted(await stored(db)) == [2]
+    assert await quarantine_rows(db) == []
+    assert (await checkpoint(db))[1] == 2
+
+
+@pytest.mark.spec("SYNC-55")
+@pytest.mark.case("212")
+@pytest.mark.parametrize(
+    "answer", [r"* 2 FETCH (UID 2 BODY[] NIL)", r"* 2 FETCH (UID 999 BODY[] {{a: b}})", r"* 2 FETCH (UID 2)"]
+)
+async def test_a_message_passed_over_in_silence_is_set_aside_and_not_taken_for_gone(
+    db: Database, tmp_path: Path, answer: str
+) -> None:
+    """NIL, nothing or another message's UID under an OK: the folder still lists the message, so it is named."""
+    script = (
+        inbox(2, uid_next=3)
+        + described(1, 2)
+        + rf"""
+    >> UID SEARCH UID 1:2
+    * SEARCH 1 2
+    OK done
+    >> UID SEARCH UID 2
+    * SEARCH 2
+    OK done
+    >> UID FETCH 1:2 (UID BODY.PEEK[])
+    * 1 FETCH (UID 1 BODY[] {{{{a: b}}}})
+    {answer}
+    OK done
+    >> UID FETCH 2 (UID BODY.PEEK[])
+    {answer}
+    OK done
     """
     )
     async with ScriptedImap(script) as server:
         outcome = await run_once(db, tmp_path, account_at(server.port))
     assert not outcome.is_failed
-    assert sorted(await stored(db)) == [2]
-    assert await quarantine_rows(db) == []
-    assert (await checkpoint(db))[1] == 2
+    assert sorted(await stored(db)) == [1]
+    assert await quarantine_rows(db) == [(2, "FetchIncomplete", 1)]
+
+
+@pytest.mark.spec("SYNC-55")
+async def test_a_message_that_metadata_passes_over_is_fetched_all_the_same(db: Database, tmp_path: Path) -> None:
+    """A gap in the metadata is no proof that a message has gone; while the folder lists it, it is asked for."""
+    script = (
+        inbox(2, uid_next=3)
+        + described(1)
+        + r"""
+    >> UID SEARCH UID 1:2
+    * SEARCH 1 2
+    OK done
+    >> UID SEARCH UID 2
+    * SEARCH 2
+    OK done
+    >> UID FETCH 1 (UID BODY.PEEK[])
+    * 1 FETCH (UID 1 BODY[] {{a: 1}})
+    OK done
+    >> UID FETCH 2 (UID BODY.PEEK[])
+    * 2 FETCH (UID 2 BODY[] {{a: 2}})
+    OK done
+    """
+    )
+    async with ScriptedImap(script) as server:
+        await run_once(db, tmp_path, account_at(server.port))
+    assert sorted(await stored(db)) == [1, 2]
+
+
+@pytest.mark.spec("SYNC-61")
+@pytest.mark.case("26", "209")
+async def test_a_giant_that_nobody_asked_for_does_not_hold_the_folder(db: Database, tmp_path: Path) -> None:
+    """A server that answers every question with one endless message is asked a bounded number of times."""
+    script = (
+        inbox(2, uid_next=3)
+        + described(1, 2)
+        + r"""
+    >> UID SEARCH *
+    * SEARCH 1 2
+    OK done
+    >> UID FETCH * (UID BODY.PEEK[])
+    * 1 FETCH (UID 1 BODY[] {4294967296}
+    !hang
+    >> UID FETCH * (UID BODY.PEEK[HEADER])
+    * 1 FETCH (UID 1 BODY[HEADER] {{Subject: giant}})
+    OK done
+    """
+    )
+    async with ScriptedImap(script) as server:
+        async with asyncio.timeout(20):
+            await run_once(db, tmp_path, account_at(server.port))
+    assert sorted(await stored(db)) == [1]
+    assert await quarantine_rows(db) == [(2, "FetchIncomplete", 1)]
 
 
 @pytest.mark.case("14")
