@@ -8,10 +8,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from support.authorization import AuthorizationServer
+from support.authorization import CLIENT_SECRET, AuthorizationServer
 from support.command import Finished, Installation
 from support.dovecot import Dovecot, offers_tokens
 from support.sample_mail import INBOX
+from support.terminal import Terminal
 
 BROWSER = """
 import ssl, sys, urllib.request
@@ -154,6 +155,8 @@ def test_google_has_no_device_flow_for_mail(installation: Installation) -> None:
     assert "Google does not" in refused.err
     missing = installation.run(*arguments, code=2)
     assert "--client-id" in missing.err
+    both = installation.run(*arguments, "--client-id", "x", "--password-stdin", stdin="p\n", code=2)
+    assert "exclude" in both.err
 
 
 @pytest.mark.spec("SYNC-48", "OPS-84")
@@ -168,3 +171,30 @@ def test_keys_are_added_and_never_overwritten(installation: Installation) -> Non
     assert first.read_bytes() == material
     keys = installation.run("keys", "list", "--json").json["keys"]
     assert [(key["id"], key["active"]) for key in keys] == [("key-1", False), ("key-2", True)]
+
+
+@pytest.mark.spec("SYNC-49", "SYNC-40")
+def test_a_person_is_asked_for_the_application(
+    installation: Installation, authorization: AuthorizationServer, token_server: Dovecot
+) -> None:
+    """Client id and secret are asked, the secret without showing it; it lies in an owner-only file and is sent."""
+    installation.run("keys", "create")
+    arguments = (
+        *("account", "add", "--id", "work", "--host", "127.0.0.1", "--port", str(token_server.ports.plain)),
+        *("--user", "anna", "--security", "none", "--ca", str(authorization.authority), "--oauth", "--scope", "mail"),
+        *("--token-endpoint", authorization.token_endpoint),
+        *("--authorization-endpoint", authorization.authorization_endpoint),
+    )
+    with Terminal(installation, *arguments) as dialogue:
+        dialogue.answer("Client id", "our-client")
+        dialogue.answer("Client secret", CLIENT_SECRET)
+        dialogue.answer(r"Save this account\?", "")
+        assert dialogue.finish() == 0
+    assert CLIENT_SECRET not in dialogue.seen
+    kept = installation.home / "secrets" / "work.client-secret"
+    assert kept.read_text() == CLIENT_SECRET
+    assert kept.stat().st_mode & 0o777 == 0o600
+    installation.run("account", "test", "work")
+    assert [form.get("client_secret") for form in authorization.forms] == [CLIENT_SECRET, CLIENT_SECRET]
+    installation.run("account", "remove", "work")
+    assert not kept.exists()

@@ -192,6 +192,8 @@ def add(
         say(f"Added the local account {neutralise(answers.account_id)}. Fill it with: mailkeep import PATH --account …")
         return
     if by_oauth.is_meant(chosen, password_given=password_stdin or password_from is not None):
+        if password_stdin or password_from is not None or keyring:
+            raise ConfigurationRefused("--oauth and --client-id exclude the options that are about a password")
         _add_by_oauth(answers, chosen, by_oauth, interactive=interactive, test=not no_test)
         return
     _check_password_options(password_stdin, password_from, keyring)

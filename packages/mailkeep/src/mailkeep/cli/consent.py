@@ -129,7 +129,7 @@ def application(options: OAuthOptions, preset: Preset | None, *, ca: str | None,
         block["public_client"] = True
     else:
         block["client_secret"] = options.client_secret_from or UNSAVED
-    if ca is not None:
+    if ca is not None and options.token_endpoint is not None:  # no provider that is known needs a private authority
         block["trusted_certificate_authority"] = ca
     try:
         return Application(block, OAuthSettings.model_validate(block), secret, is_typed)

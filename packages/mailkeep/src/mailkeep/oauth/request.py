@@ -6,15 +6,17 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import httpx
 from pydantic import SecretStr
 
 from mailkeep.config import OAuthGrant, OAuthSettings
 from mailkeep.errors import AccessTokenUnavailable, ConfigurationRefused
 from mailkeep.oauth.answer import MAX_ANSWER_BYTES, device_answer, read_answer, token_answer
 from mailkeep.oauth.model import DeviceCode, TokenAnswer
+
+if TYPE_CHECKING:
+    import httpx
 
 REQUEST_SECONDS: Final = 15.0
 DEVICE_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
@@ -77,6 +79,8 @@ def _client(oauth: OAuthSettings, secret: SecretStr | None) -> dict[str, str]:
 
 
 async def _post(oauth: OAuthSettings, endpoint: str, form: Mapping[str, str]) -> Mapping[str, object]:
+    import httpx  # slow to load, and most commands never need it
+
     context = await asyncio.to_thread(_tls_context, oauth)
     try:
         async with (
