@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from . import first_sync, lexical_search, many_folders, reader, rivals, timeline
 from .corpus import CorpusUnavailableError
 from .figure import Figure
+from .process import CommandFailedError
 
 GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "reader": reader.measure,
@@ -30,8 +31,14 @@ def main() -> int:
         for name in [chosen] if chosen else GROUPS:
             for figure in GROUPS[name]():
                 print(figure.line(), flush=True)
-    except (rivals.RivalMissingError, CorpusUnavailableError) as missing:
-        print(missing, file=sys.stderr)
+    except (
+        rivals.RivalMissingError,
+        rivals.RivalFailedError,
+        CorpusUnavailableError,
+        CommandFailedError,
+        first_sync.BenchmarkInvalidError,
+    ) as failure:
+        print(failure, file=sys.stderr)
         return 1
     return 0
 
