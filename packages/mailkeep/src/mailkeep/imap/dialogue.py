@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from mailkeep.errors import CommandRefused, MailServerUnavailable
 from mailkeep.imap.lexer import Unreadable, announced_literal
 from mailkeep.imap.responses import response_code
-from mailkeep.imap.stream import Stream
+from mailkeep.imap.stream import MAX_LINE_OCTETS, Stream
 
 READING_VERBS = frozenset(
     {
@@ -33,7 +33,7 @@ READING_VERBS = frozenset(
 )
 _VERB = re.compile(rb"(UID )?[A-Z]+")
 _MARKING_BODY = re.compile(rb"BODY\[|RFC822(?!\.SIZE)", re.IGNORECASE)
-_UNTAGGED = re.compile(rb"\* (?:(\d+) )?([A-Za-z][A-Za-z0-9-]*) ?")
+_UNTAGGED = re.compile(rb"\* (?:(\d{1,10}) )?([A-Za-z][A-Za-z0-9-]*) ?")
 _STATUS_KINDS = frozenset({b"OK", b"NO", b"BAD", b"BYE", b"PREAUTH"})
 _LASTING_TROUBLE = re.compile(
     rb"throttl|too many|try again|temporar|overquota|bandwidth|backoff|unavailable|rate limit", re.IGNORECASE
@@ -172,6 +172,7 @@ class Dialogue:
         return response
 
     def _read_literals(self, response: Untagged, limit: int | None) -> None:
+        room = MAX_LINE_OCTETS + (limit or 0)  # for one response as a whole, however many literals it has
         while (size := announced_literal(response.pieces[-1])) is not None:
             if limit is not None and size > limit:
                 response.discarded = size
@@ -180,9 +181,13 @@ class Dialogue:
                     raise LiteralAbandoned(_uid_before_literal(response.pieces[0]), size)
                 self._stream.discard(size)
                 response.pieces.append(b"")
+            elif size > room:
+                self._stream.close()
+                raise MailServerUnavailable(f"the mail server sent an answer of more than {MAX_LINE_OCTETS} octets")
             else:
                 response.pieces.append(self._stream.read(size))
             response.pieces.append(self._line())
+            room -= len(response.pieces[-2]) + len(response.pieces[-1])
 
     def _line(self) -> bytes:
         line = self._stream.readline()

@@ -31,6 +31,7 @@ _MONTHS = {name: number for number, name in enumerate(b"jan feb mar apr may jun 
 _INTERNALDATE = re.compile(rb"\s*(\d{1,2})-([A-Za-z]{3})-(\d{4}) (\d\d):(\d\d):(\d\d)(?: ([+-])(\d\d)(\d\d))?")
 _CODE = re.compile(rb"\[([A-Za-z0-9-]+)(?: ([^\]]*))?\]")
 _DIGITS = re.compile(rb"\d+")
+MAX_DIGITS = 19  # of the largest number there is, a mod-sequence; Python refuses to read numbers of thousands of digits
 
 # Nearly every server answers in the order of asking. These two shapes are most of a first synchronization, so they are
 # read in one match; whatever differs in any way goes through the lexer.
@@ -132,7 +133,7 @@ def parse_status(pieces: Sequence[bytes], start: int) -> tuple[str, FolderState]
 
 def parse_search(text: bytes) -> list[int]:
     """The numbers of a SEARCH response; the `(MODSEQ n)` that may follow them is not one of them."""
-    return [int(word) for word in text.split(b"(", 1)[0].split() if word.isdigit()]
+    return [int(word) for word in text.split(b"(", 1)[0].split() if word.isdigit() and len(word) <= MAX_DIGITS]
 
 
 def parse_esearch(text: bytes) -> UidSet:
@@ -173,7 +174,7 @@ def code_number(argument: bytes, maximum: int) -> int | None:
 
 
 def _number(value: Value, maximum: int) -> int | None:
-    if isinstance(value, bytes) and value.isdigit() and (number := int(value)) <= maximum:
+    if isinstance(value, bytes) and value.isdigit() and len(value) <= MAX_DIGITS and (number := int(value)) <= maximum:
         return number
     return None  # absent, NIL, or the -1 that Exchange sends for "unknown"
 
