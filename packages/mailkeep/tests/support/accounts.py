@@ -21,6 +21,8 @@ def account_at(
     disposition: str = "RetainTombstone",
     folders: list[dict[str, Any]] | None = None,
     mechanisms: tuple[str, ...] = ("PLAIN", "LOGIN"),
+    mode: str = "Polling",
+    max_connections: int | None = None,
 ) -> AccountSettings:
     """An account on a loopback server, by default over a connection without protection, with both opt-ins."""
     return AccountSettings.model_validate(
@@ -34,6 +36,8 @@ def account_at(
             "earliest_email_received_date": earliest,
             "remotely_deleted_email_disposition": disposition,
             "folders": folders,
+            "mode": mode,
+            "max_connections": max_connections,
             "transport_security": {
                 "connection_security": security,
                 "permitted_authentication_mechanisms": mechanisms,

@@ -26,6 +26,7 @@ from mailkeep.config.model import (
     Settings,
 )
 from mailkeep.config.oauth import DataEncryptionSettings, OAuthGrant, OAuthSettings
+from mailkeep.config.presets import connections_allowed
 from mailkeep.config.secrets import check_references, resolve_key, resolve_secret
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "SpecialUse",
     "TransportSecuritySettings",
     "check_references",
+    "connections_allowed",
     "home",
     "load_settings",
     "posture_warnings",

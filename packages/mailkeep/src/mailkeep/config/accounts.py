@@ -215,7 +215,15 @@ class AccountSettings(Section):
     )
     mode: SynchronizationMode = Field(
         default=SynchronizationMode.POLLING,
-        description="`Polling` every interval. `Push` is accepted but polls too in this release.",
+        description="`Polling` every interval, or `Push`: the server tells of changes (NOTIFY or IDLE), and the "
+        "interval is the longest wait.",
+    )
+    max_connections: int | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        description="Connections this account may hold at its server at once, all workers together. "
+        "Left out, what its provider allows, else 10.",
     )
     earliest_email_received_date: Annotated[date, AfterValidator(_not_future)] | None = Field(
         default=None, description="Mail that arrived before this day (UTC) is not mirrored."

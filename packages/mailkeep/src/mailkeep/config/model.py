@@ -146,19 +146,19 @@ class MailSynchronizationSettings(Section):
         default=timedelta(minutes=20),
         ge=timedelta(minutes=1),
         le=timedelta(minutes=29),
-        description="How often a push wait is renewed; no push in this release.",
+        description="How often a wait for push (IDLE) is renewed.",
     )
     max_consecutive_push_failures: int = Field(
-        default=3, ge=1, le=100, description="Push failures before a folder is polled; no push in this release."
+        default=3, ge=1, le=100, description="Push failures in a row after which it is only polled for a while."
     )
     push_degradation_period: Duration = Field(
         default=timedelta(minutes=15),
         ge=_TEN_SECONDS,
         le=_DAY,
-        description="How long a folder is polled after push failed; no push in this release.",
+        description="How long it is polled only before push is tried again.",
     )
     max_subscribed_folders: int = Field(
-        default=20, ge=1, le=100, description="Folders watched over one connection; no push in this release."
+        default=20, ge=1, le=100, description="Folders watched by push, the first of the account; the rest are polled."
     )
     accounts: tuple[AccountSettings, ...] = Field(default=(), description="The mailboxes.")
 

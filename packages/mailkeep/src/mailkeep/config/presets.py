@@ -1,6 +1,7 @@
 """What is known of mail providers: host, port, protection, kind of credential (spec SYNC section 17, dated 2026-08-12).
 
-A preset only fills in blanks of `mailkeep account add`; no other code depends on a provider (SYNC-140).
+A preset fills in blanks of `mailkeep account add`, and the number of connections where an account names none; no code
+path depends on a provider (SYNC-140).
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mailkeep.config.accounts import ConnectionSecurity
+
+DEFAULT_CONNECTIONS = 10  # what a Dovecot permits one user from one address, unless told otherwise
 
 
 class Credential(StrEnum):
@@ -77,6 +80,7 @@ class Preset:
     security: ConnectionSecurity = ConnectionSecurity.TLS_ON_CONNECT
     local_part_login: bool = False
     oauth: OAuthEndpoints | None = None
+    max_connections: int | None = None
 
     def user_name_for(self, address: str) -> str:
         """The login name that usually belongs to `address`."""
@@ -90,6 +94,7 @@ PRESETS: tuple[Preset, ...] = (
         host="imap.gmail.com",
         domains=("gmail.com", "googlemail.com"),
         credential=Credential.APP_PASSWORD,
+        max_connections=15,
         note="Needs two-step verification and an app password. Labels appear as folders; at most 2500 MB a day.",
         oauth=GOOGLE,
     ),
@@ -99,6 +104,7 @@ PRESETS: tuple[Preset, ...] = (
         host="imap.gmail.com",
         domains=(),
         credential=Credential.OAUTH,
+        max_connections=15,
         note="An administrator enables IMAP; sign-in is by OAuth, app passwords work only where they are allowed.",
         oauth=GOOGLE,
     ),
@@ -176,3 +182,9 @@ def preset_for_address(address: str) -> Preset | None:
     """The preset whose domains include the one of `address`; None for a domain nobody here knows."""
     domain = address.rpartition("@")[2].strip().casefold()
     return next((preset for preset in PRESETS if domain in preset.domains), None)
+
+
+def connections_allowed(host: str | None) -> int:
+    """How many connections one account may hold at this server, as far as its provider says."""
+    known = (preset.max_connections for preset in PRESETS if preset.host == host and preset.max_connections is not None)
+    return next(known, DEFAULT_CONNECTIONS)

@@ -1,9 +1,10 @@
-"""IMAP, read only: one session type that can list, examine, search and fetch, and nothing else.
+"""IMAP, read only: a session type that can list, examine, search and fetch, one that can only wait, and nothing else.
 
-`ReadOnlySession` is the whole of it; `session.py` has the commands, `model.py` the values, `names.py` the folder names.
+`session.py` and `watching.py` have the commands, `model.py` the values, `names.py` the folder names.
 Only this package imports imapclient, and nothing here can change a mailbox.
 """
 
+from mailkeep.imap.advice import Advice, PauseReason
 from mailkeep.imap.dialogue import AskedToComeBack, LiteralAbandoned
 from mailkeep.imap.model import (
     ContentAnswer,
@@ -18,8 +19,10 @@ from mailkeep.imap.model import (
 from mailkeep.imap.names import display_name
 from mailkeep.imap.session import ReadOnlySession
 from mailkeep.imap.uidset import UidSet
+from mailkeep.imap.watching import WatchingSession
 
 __all__ = [
+    "Advice",
     "AskedToComeBack",
     "ContentAnswer",
     "FolderState",
@@ -27,10 +30,12 @@ __all__ = [
     "LiteralAbandoned",
     "Metadata",
     "MetadataAnswer",
+    "PauseReason",
     "ReadOnlySession",
     "RemoteFolder",
     "Selected",
     "Timeouts",
     "UidSet",
+    "WatchingSession",
     "display_name",
 ]

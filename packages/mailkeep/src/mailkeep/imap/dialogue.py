@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mailkeep.errors import CommandRefused, MailServerUnavailable
+from mailkeep.imap.advice import Advice, PauseReason, read_advice
 from mailkeep.imap.lexer import Unreadable, announced_literal
 from mailkeep.imap.responses import response_code
 from mailkeep.imap.stream import MAX_LINE_OCTETS, Stream
@@ -36,7 +37,9 @@ _MARKING_BODY = re.compile(rb"BODY\[|RFC822(?!\.SIZE)", re.IGNORECASE)
 _UNTAGGED = re.compile(rb"\* (?:(\d{1,10}) )?([A-Za-z][A-Za-z0-9-]*) ?")
 _STATUS_KINDS = frozenset({b"OK", b"NO", b"BAD", b"BYE", b"PREAUTH"})
 _LASTING_TROUBLE = re.compile(
-    rb"throttl|too many|try again|temporar|overquota|bandwidth|backoff|unavailable|rate limit", re.IGNORECASE
+    rb"throttl|too many|try again|temporar|overquota|bandwidth|backoff|unavailable|rate limit"
+    rb"|number of [a-z ]*connections|connection limit",
+    re.IGNORECASE,
 )
 _TRANSIENT_CODES = frozenset({b"UNAVAILABLE", b"INUSE", b"LIMIT", b"OVERQUOTA", b"SERVERBUG", b"THROTTLED"})
 
@@ -53,7 +56,14 @@ class LiteralAbandoned(MailServerUnavailable):
 
 
 class AskedToComeBack(MailServerUnavailable):
-    """The server refused because of load or quota. No message is at fault, and asking again at once would not help."""
+    """The server refused because of load or quota. No message is at fault, and asking again at once would not help.
+
+    `advice` says why, and for how long the account is to be left alone.
+    """
+
+    def __init__(self, message: str, advice: Advice = Advice(PauseReason.BUSY, None)) -> None:  # noqa: B008  -- frozen
+        super().__init__(message)
+        self.advice = advice
 
 
 @dataclass(slots=True)
@@ -101,6 +111,8 @@ class Literal(bytes):
 class Dialogue:
     """The command channel of one connection. Not thread-safe: one thread owns it."""
 
+    verbs = READING_VERBS
+
     def __init__(self, stream: Stream, *, command_timeout: float, synchronizing_literals: bool = True) -> None:
         self._stream = stream
         self._timeout = command_timeout
@@ -128,7 +140,7 @@ class Dialogue:
     def _send(self, tag: bytes, command: Command) -> None:
         line = b" ".join(part for part in command.parts if not isinstance(part, Literal))
         verb = _VERB.match(line)
-        if verb is None or verb[0] not in READING_VERBS or (verb[0] == b"UID FETCH" and _MARKING_BODY.search(line)):
+        if verb is None or verb[0] not in self.verbs or (verb[0] == b"UID FETCH" and _MARKING_BODY.search(line)):
             raise AssertionError("a read-only session has no such command")
         self.commands_sent += 1
         out = bytearray(tag)
@@ -204,7 +216,7 @@ def require_ok(completion: Completion, what: str) -> None:
     if completion.is_ok:
         return
     if speaks_of_passing_trouble(completion):
-        raise AskedToComeBack(f"the mail server asks to come back later ({what})")
+        raise AskedToComeBack(f"the mail server asks to come back later ({what})", read_advice(completion.text))
     raise CommandRefused(f"the mail server refused: {what}")
 
 

@@ -22,7 +22,8 @@ from mailkeep.errors import (
     MechanismRefused,
     TransportPolicyRefused,
 )
-from mailkeep.imap.dialogue import Completion, speaks_of_passing_trouble
+from mailkeep.imap.advice import read_advice
+from mailkeep.imap.dialogue import AskedToComeBack, Completion, speaks_of_passing_trouble
 from mailkeep.imap.stream import Stream
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 CLEAR_TEXT_MECHANISMS = ("PLAIN", "LOGIN")
 TOKEN_MECHANISMS = ("OAUTHBEARER", "XOAUTH2")
 LOGIN_COMMAND = "the LOGIN command"
+# Seconds of silence before the first probe (macOS has a name of its own for it), between probes, and probes that fail.
+_KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPALIVE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
 
 
 def choose_mechanism(capabilities: Iterable[str], permitted: Iterable[str]) -> str:
@@ -115,7 +118,7 @@ class _Transport(imaplib.IMAP4):
     def open(self, host: str = "", port: int = 143, timeout: float | None = None) -> None:
         self.host, self.port = host, port
         connected = socket.create_connection((host, port), timeout if timeout is not None else self._connect_timeout)
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        keep_alive(connected)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._context is not None:
             try:
@@ -140,6 +143,14 @@ class _Transport(imaplib.IMAP4):
 
     def shutdown(self) -> None:
         self._stream.close()
+
+
+def keep_alive(connected: socket.socket) -> None:
+    """Probe a silent connection, so that one whose flow was dropped on the way ends within two minutes (case 50)."""
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE:
+        if hasattr(socket, name):  # each system knows some of them
+            connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 class _Client(imapclient.IMAPClient):  # type: ignore[misc]  # imapclient has no types
@@ -180,7 +191,8 @@ def _authenticate(
         raise MailServerUnavailable("the connection broke while signing in") from error
     except imaplib.IMAP4.error as error:
         if speaks_of_passing_trouble(Completion(b"NO", str(error).encode())):
-            raise MailServerUnavailable("the mail server asks to come back later (signing in)") from error
+            advice = read_advice(str(error).encode())
+            raise AskedToComeBack("the mail server asks to come back later (signing in)", advice) from None
         rejected = "the access token" if by_token else "the user name or the password"
         raise LoginRejected(f"the mail server rejected {rejected}", by_token=by_token) from None
     lines = transport.untagged_responses.get("CAPABILITY") or [b""]

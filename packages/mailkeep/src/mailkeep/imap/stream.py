@@ -7,6 +7,7 @@ server which trickles one octet a minute does not hold a folder for ever.
 from __future__ import annotations
 
 import contextlib
+import selectors
 import socket
 import ssl
 import threading
@@ -54,6 +55,18 @@ class Stream:
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.close()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether there is something to read, be it the end of the connection, within `seconds`; nothing is read."""
+        live = self._live()
+        if self._buffer or (isinstance(live, ssl.SSLSocket) and live.pending()):
+            return True
+        try:
+            with selectors.DefaultSelector() as selector:
+                selector.register(live, selectors.EVENT_READ)
+                return bool(selector.select(max(seconds, 0)))
+        except (OSError, ValueError) as error:
+            raise MailServerUnavailable("the connection to the mail server broke") from error
 
     def send(self, octets: bytes) -> None:
         try:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 from mailkeep.config import AccountSettings, DataEncryptionSettings, resolve_secret
 from mailkeep.errors import ConfigurationRefused, LoginRejected
-from mailkeep.imap import ReadOnlySession, Timeouts
+from mailkeep.imap import ReadOnlySession, Timeouts, WatchingSession
 from mailkeep.oauth import AccessTokens
+
+S = TypeVar("S", ReadOnlySession, WatchingSession)
 
 
 async def open_session(
@@ -17,17 +20,35 @@ async def open_session(
 
     Raises what connecting and what getting a token raise; LoginRejected for a password and for a second token.
     """
+    return await _open(ReadOnlySession, account, tokens, ring, home, timeouts)
+
+
+async def open_watch(
+    account: AccountSettings, tokens: AccessTokens, ring: DataEncryptionSettings, home: Path, *, timeouts: Timeouts
+) -> WatchingSession:
+    """A signed-in session that can only wait; as `open_session` otherwise."""
+    return await _open(WatchingSession, account, tokens, ring, home, timeouts)
+
+
+async def _open(
+    kind: type[S],
+    account: AccountSettings,
+    tokens: AccessTokens,
+    ring: DataEncryptionSettings,
+    home: Path,
+    timeouts: Timeouts,
+) -> S:
     reference = account.secrets.password
     password = None if reference is None else resolve_secret(reference, home)
     if account.oauth is None:
         if password is None:
             raise ConfigurationRefused("the account has no password reference")
-        return await ReadOnlySession.connect(account, password, timeouts=timeouts)
+        return await kind.connect(account, password, timeouts=timeouts)
     token = await tokens.get(account, ring)
     try:
-        return await ReadOnlySession.connect(account, password, token=token, timeouts=timeouts)
+        return await kind.connect(account, password, token=token, timeouts=timeouts)
     except LoginRejected as error:
         if not error.by_token:
             raise
     token = await tokens.get(account, ring, rejected=token)
-    return await ReadOnlySession.connect(account, password, token=token, timeouts=timeouts)
+    return await kind.connect(account, password, token=token, timeouts=timeouts)

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from mailkeep.errors import FolderRecreated, MailkeepError, MailServerUnavailable
 from mailkeep.imap import AskedToComeBack, ReadOnlySession, Selected
+from mailkeep.sync.gate import AccountGate
 
 T = TypeVar("T")
 
@@ -39,9 +40,11 @@ class Link:
         connect: Callable[[], Awaitable[ReadOnlySession]],
         *,
         resilience: Resilience,
+        gate: AccountGate,
     ) -> None:
-        """`connect` opens a signed-in session, resolving the account's credentials anew."""
+        """`connect` opens a signed-in session, resolving the account's credentials anew; `gate` has the budget."""
         self._open = connect
+        self._gate = gate
         self._resilience = resilience
         self._session: ReadOnlySession | None = None
         self._path: str | None = None
@@ -84,10 +87,14 @@ class Link:
         raise AssertionError("the last attempt returns or raises")
 
     async def once(self, work: Callable[[ReadOnlySession], Awaitable[T]]) -> T:
-        """Do the work once, on a session that is ready for it."""
+        """Do the work once, on a session that is ready for it, unless the server asked to be left alone."""
+        self._gate.check()
         session = await self._ready()
         try:
             return await work(session)
+        except AskedToComeBack as error:
+            self._gate.heed(error)
+            raise
         finally:
             if not session.is_usable:
                 self._drop()
@@ -98,8 +105,10 @@ class Link:
 
     async def close(self) -> None:
         if self._session is not None:
-            await self._session.close()
-            self._drop()
+            try:
+                await self._session.close()
+            finally:
+                self._drop()
 
     def abandon(self) -> None:
         """Close at once, without LOGOUT."""
@@ -134,8 +143,10 @@ class Link:
         if self.failure is not None:
             raise self.failure
         try:
-            session = await self._open()
+            session = await self._enter()
         except MailkeepError as error:
+            if isinstance(error, AskedToComeBack):
+                self._gate.heed(error)
             self._refusals += 1
             if not error.retryable or self._refusals >= self._resilience.attempts:
                 self.failure = error
@@ -143,9 +154,18 @@ class Link:
         self._refusals = 0
         return session
 
+    async def _enter(self) -> ReadOnlySession:
+        await self._gate.enter()
+        try:
+            return await self._open()
+        except BaseException:
+            self._gate.leave()
+            raise
+
     def _drop(self) -> None:
         if self._session is not None:
             self._retired_commands += self._session.commands_sent
             self._retired_octets += self._session.octets_received
             self._session.abandon()
             self._session = None
+            self._gate.leave()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from mailkeep.mailbox import BatchOutcome
+from mailkeep.mailbox import BatchOutcome, FolderBinding
 
 
 class Outcome(StrEnum):
@@ -70,7 +70,8 @@ class FolderOutcome:
 
 @dataclass(frozen=True, slots=True)
 class AccountOutcome:
-    """One run of one account. `unreadable_folder_lines` counts LIST lines that were skipped."""
+    """One run of one account. `unreadable_folder_lines` counts LIST lines that were skipped, `resolved` has the folders
+    that were found, in the order of the account."""
 
     account_id: str
     folders: tuple[FolderOutcome, ...]
@@ -80,6 +81,7 @@ class AccountOutcome:
     octets_received: int = 0
     unreadable_folder_lines: int = 0
     failure_code: int | None = None
+    resolved: tuple[FolderBinding, ...] = ()
 
     @property
     def is_failed(self) -> bool:

@@ -13,6 +13,7 @@ from mailkeep.config import MailSynchronizationSettings, Settings
 from mailkeep.db import Database
 from mailkeep.imap import Timeouts
 from mailkeep.oauth import AccessTokens
+from mailkeep.sync.gate import Gates
 from mailkeep.sync.link import Resilience
 from mailkeep.sync.preparer import Preparer
 from mailkeep.sync.queries import content_size
@@ -35,6 +36,7 @@ class Resources:
     in_flight: InFlight
     ceiling: StorageCeiling
     tokens: AccessTokens
+    gates: Gates
     stopping: asyncio.Event
     resilience: Resilience
     timeouts: Timeouts
@@ -72,6 +74,7 @@ async def open_resources(
             in_flight=InFlight(bounds.max_in_flight_raw_mime_bytes),
             ceiling=StorageCeiling(bounds.max_stored_content_bytes),
             tokens=AccessTokens(db, home, now=now),
+            gates=Gates(now),
             stopping=asyncio.Event(),
             resilience=resilience,
             timeouts=timeouts,

@@ -65,6 +65,7 @@ class _Discovery:
     listing: Listing
     turns: tuple[FolderTurn, ...]
     settled: tuple[FolderOutcome, ...]
+    resolved: tuple[FolderBinding, ...]
 
 
 class _AccountRun:
@@ -99,6 +100,7 @@ class _AccountRun:
             commands_sent=sum(link.commands_sent for link in self._links),
             octets_received=sum(link.octets_received for link in self._links),
             unreadable_folder_lines=discovery.listing.unreadable,
+            resolved=discovery.resolved,
         )
 
     async def close(self) -> None:
@@ -128,7 +130,7 @@ class _AccountRun:
         self._meter.expect(folders=len(bindings), messages=_expected_messages(turns))
         for outcome in settled:
             self._meter.folder_done(outcome.alias)
-        return _Discovery(listing, tuple(turns), tuple(settled))
+        return _Discovery(listing, tuple(turns), tuple(settled), tuple(bindings))
 
     async def _sort(
         self, bindings: Sequence[FolderBinding], states: Mapping[str, FolderState]
@@ -174,7 +176,8 @@ class _AccountRun:
 
     async def _round(self, turns: Sequence[FolderTurn]) -> list[tuple[FolderTurn, FolderOutcome]]:
         """Every folder's turn, at most so many at once, each worker on a connection of its own (SYNC-7)."""
-        width = min(self._resources.bounds.max_concurrent_folders_per_account, len(turns))
+        budget = self._resources.gates.of(self._account).capacity
+        width = min(self._resources.bounds.max_concurrent_folders_per_account, len(turns), budget)
         while len(self._links) < width:
             self._links.append(self._new_link())
         queue = list(reversed(turns))
@@ -219,7 +222,7 @@ def account_link(resources: Resources, account: AccountSettings) -> Link:
         resources.home,
         timeouts=resources.timeouts,
     )
-    return Link(connect, resilience=resources.resilience)
+    return Link(connect, resilience=resources.resilience, gate=resources.gates.of(account))
 
 
 async def _list(session: ReadOnlySession) -> tuple[Listing, bool]:

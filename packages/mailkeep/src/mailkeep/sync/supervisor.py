@@ -16,8 +16,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from mailkeep.config import AccountKind, AccountSettings, Settings
+from mailkeep.config.accounts import SynchronizationMode
 from mailkeep.errors import AccountHeldElsewhere, MailkeepError
+from mailkeep.imap import PauseReason
 from mailkeep.sync.model import AccountOutcome, FolderOutcome, Phase, Progress
+from mailkeep.sync.push import PushMode, Watch
 from mailkeep.sync.resources import Resources
 from mailkeep.sync.run import run_account
 from mailkeep.sync.schedule import wait_before_next_run
@@ -35,7 +38,10 @@ class FolderReport:
 
 @dataclass(frozen=True, slots=True)
 class AccountReport:
-    """What operators read of one account (SYNC-11). In this process only; it starts afresh with the next."""
+    """What operators read of one account (SYNC-11). In this process only; it starts afresh with the next.
+
+    `pause_reason` says why the server asked to be left alone until `next_run_at`, None when it did not.
+    """
 
     account_id: str
     phase: Phase
@@ -44,6 +50,17 @@ class AccountReport:
     failure_code: int | None
     progress: Progress | None
     folders: tuple[FolderReport, ...]
+    pause_reason: PauseReason | None = None
+    push: PushReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PushReport:
+    """How an account with `mode = "Push"` learns of changes now; `waiting` counts the folders waited on."""
+
+    mode: PushMode
+    waiting: int
+    degraded_until: datetime | None
 
 
 @dataclass(slots=True)
@@ -59,6 +76,9 @@ class _Account:
     folders: dict[str, FolderReport] = field(default_factory=dict)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
+    pause_reason: PauseReason | None = None
+    watch: Watch | None = None
+    watching: asyncio.Task[None] | None = None
 
 
 class Supervisor:
@@ -88,6 +108,8 @@ class Supervisor:
                 failure_code=account.failure_code,
                 progress=account.progress,
                 folders=tuple(account.folders.values()),
+                pause_reason=account.pause_reason,
+                push=_push_report(account.watch),
             )
             for account in self._accounts.values()
         )
@@ -140,8 +162,16 @@ class Supervisor:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _supervise(self, account: _Account) -> None:
+        try:
+            await self._keep_running(account)
+        finally:
+            await _stop_watching(account)
+
+    async def _keep_running(self, account: _Account) -> None:
         while not self._resources.stopping.is_set():
             settings = self._settings()
+            if account.watch is not None and account.watch.settings is not settings:
+                await _stop_watching(account)  # else a revoked credential lives on (SYNC-90)
             if _served(settings, account.account_id) is None:
                 account.phase, account.next_run_at = Phase.NOT_STARTED, None
                 return  # left the configuration; what is stored stays (SYNC-6)
@@ -151,6 +181,8 @@ class Supervisor:
                     return
                 account.phase = Phase.RUNNING
                 outcome = await self._attempt(account, settings)
+            if outcome is not None:
+                await self._watch(account, settings, outcome)
             await self._wait(account, settings, more_remains=outcome is not None and outcome.more_remains)
 
     async def _attempt(self, account: _Account, settings: Settings) -> AccountOutcome | None:
@@ -186,6 +218,26 @@ class Supervisor:
         account.failure_code = next((folder.failure_code for folder in outcome.folders if folder.failure_code), None)
         return outcome
 
+    async def _watch(self, account: _Account, settings: Settings, outcome: AccountOutcome) -> None:
+        """After a run: watch the folders it resolved, on connections that are kept while nothing about them changed."""
+        served = _served(settings, account.account_id)
+        if served is None or served.mode is not SynchronizationMode.PUSH or self._resources.stopping.is_set():
+            await _stop_watching(account)
+            return
+        watch = account.watch
+        is_running = account.watching is not None and not account.watching.done()
+        if watch is not None and is_running and tuple(watch.folders) == outcome.resolved:
+            return
+        await _stop_watching(account)
+        gate = self._resources.gates.of(served)
+
+        def changed() -> None:
+            if gate.pause is None:
+                account.wake.set()
+
+        account.watch = Watch(self._resources, settings, served, outcome.resolved, changed)
+        account.watching = asyncio.create_task(account.watch.run(), name=f"watch {account.account_id}")
+
     async def _wait(self, account: _Account, settings: Settings, *, more_remains: bool) -> None:
         bounds = settings.mail_synchronization
         wait = wait_before_next_run(
@@ -195,11 +247,33 @@ class Supervisor:
             more_remains=more_remains,
             chance=self._chance(),
         )
+        served = _served(settings, account.account_id)
+        pause = self._resources.gates.of(served).pause if served is not None else None
+        if pause is not None:
+            account.pause_reason = pause[0]
+            wait = max(wait, pause[1] - self._resources.now())
         account.phase = Phase.WAITING_FOR_NEXT_RUN
         account.next_run_at = self._resources.now() + wait
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait.total_seconds()):
                 await account.wake.wait()
+        account.pause_reason = None
+
+
+async def _stop_watching(account: _Account) -> None:
+    """End the watch and its connections; a failure of it was none of the account's."""
+    task, account.watching, account.watch = account.watching, None, None
+    if task is not None:
+        task.cancel()
+        (result,) = await asyncio.gather(task, return_exceptions=True)
+        if isinstance(result, Exception):
+            log.error("watching failed", extra={"account_id": account.account_id, "error": type(result).__name__})
+
+
+def _push_report(watch: Watch | None) -> PushReport | None:
+    if watch is None:
+        return None
+    return PushReport(watch.state.mode, watch.state.waiting, watch.state.degraded_until)
 
 
 def _served(settings: Settings, account_id: str) -> AccountSettings | None:

@@ -1,0 +1,107 @@
+"""What all workers of one account share at its server: a budget of connections, and the server's pleas for patience.
+
+Runs, watchers and checks of one account come in through one gate. Runs wait for a connection, for a bounded time;
+watchers take one only where enough are left for a run. Once the server asked to be left alone, nobody opens a
+connection or sends a command until the time is over (cases 56, 58, 59).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+
+from mailkeep.config import AccountSettings, connections_allowed
+from mailkeep.errors import MailServerUnavailable
+from mailkeep.imap import Advice, AskedToComeBack, PauseReason
+
+CONNECTION_WAIT_SECONDS = 60.0
+
+
+class AccountGate:
+    """One per account and process, so that the budget holds for all its workers together."""
+
+    def __init__(self, capacity: int, now: Callable[[], datetime]) -> None:
+        self.capacity = capacity
+        self._now = now
+        self._slots = asyncio.Semaphore(capacity)
+        self._watching = 0
+        self._most_watching = capacity
+        self._resume_at: datetime | None = None
+        self._reason: PauseReason | None = None
+
+    @property
+    def pause(self) -> tuple[PauseReason, datetime] | None:
+        """Why and until when the account is left alone; None when it is not."""
+        if self._resume_at is None or self._reason is None or self._resume_at <= self._now():
+            return None
+        return self._reason, self._resume_at
+
+    def heed(self, error: AskedToComeBack) -> None:
+        """Leave the account alone as the server advised; a longer pause that is under way stays.
+
+        A server that counts fewer connections than the budget gets fewer watchers: runs come first.
+        """
+        if error.advice.reason is PauseReason.TOO_MANY_CONNECTIONS:
+            self._most_watching = max(0, min(self._most_watching, self._watching - 1))
+        if error.advice.wait is None:
+            return
+        resume_at = self._now() + error.advice.wait
+        if self._resume_at is None or resume_at > self._resume_at:
+            self._resume_at, self._reason = resume_at, error.advice.reason
+
+    def check(self) -> None:
+        """Raise AskedToComeBack while the account is left alone."""
+        if self.pause is not None and self._reason is not None:
+            raise AskedToComeBack("the mail server asked to be left alone for a while", Advice(self._reason, None))
+
+    async def enter(self) -> None:
+        """Take a connection of the budget. Raises AskedToComeBack during a pause, and MailServerUnavailable when
+        none becomes free in CONNECTION_WAIT_SECONDS."""
+        self.check()
+        try:
+            async with asyncio.timeout(CONNECTION_WAIT_SECONDS):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise MailServerUnavailable("all connections of this account are in use") from None
+
+    def leave(self) -> None:
+        """Give a connection back."""
+        self._slots.release()
+
+    async def enter_to_watch(self, *, leave_free: int) -> bool:
+        """Take a connection for as long as the process runs, if `leave_free` others stay; False when they would not."""
+        if self._watching >= min(self.capacity - leave_free, self._most_watching):
+            return False
+        self._watching += 1
+        try:
+            await self.enter()
+        except BaseException:
+            self._watching -= 1
+            raise
+        return True
+
+    @property
+    def has_watchers_to_spare(self) -> bool:
+        """Whether a watcher is to give its connection up at the next opportunity."""
+        return self._watching > self._most_watching
+
+    def leave_watch(self) -> None:
+        self._watching -= 1
+        self.leave()
+
+
+class Gates:
+    """The gates of all accounts of one process."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self._gates: dict[str, AccountGate] = {}
+
+    def of(self, account: AccountSettings) -> AccountGate:
+        """The account's gate. Its capacity is the one of the settings it was first asked with."""
+        gate = self._gates.get(account.account_id)
+        if gate is None:
+            capacity = account.max_connections or connections_allowed(account.host)
+            gate = self._gates[account.account_id] = AccountGate(capacity, self._now)
+        return gate
