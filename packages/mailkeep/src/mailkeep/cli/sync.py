@@ -81,6 +81,9 @@ def _told(result: RunResult) -> int:
     for folder in outcome.folders:
         if (line := folder_line(folder)) is not None:
             say(line)
+    if outcome.unreadable_folder_lines:
+        left_out = counted(outcome.unreadable_folder_lines, "folder")
+        say(f"  {left_out} left out: no name that can be read, or one that is too long")
     return ExitCode.FAILED if outcome.is_failed else ExitCode.OK
 
 
@@ -105,6 +108,7 @@ def _as_json(result: RunResult) -> dict[str, object]:
         "code": outcome.failure_code,
         "commands": outcome.commands_sent,
         "octets_received": outcome.octets_received,
+        "folders_left_out": outcome.unreadable_folder_lines,
         "folders": [
             {
                 "folder": folder.alias,

@@ -64,6 +64,11 @@ def resolve_folders(
     return Resolution(tuple(targets), tuple(unresolved))
 
 
+def names_too_long(listed: Iterable[RemoteFolder]) -> int:
+    """How many folders that hold mail are passed over because their path is longer than can be kept."""
+    return sum(folder.is_selectable and len(folder.path) > MAX_PATH_CHARACTERS for folder in listed)
+
+
 def _matches(mapping: FolderMapping, listed: Iterable[RemoteFolder]) -> list[RemoteFolder]:
     if mapping.remote_path is not None:
         wanted = "INBOX" if mapping.remote_path.upper() == "INBOX" else mapping.remote_path

@@ -24,7 +24,7 @@ from mailkeep.mailbox import (
 )
 from mailkeep.sync.credentials import open_session
 from mailkeep.sync.folder_run import FolderTurn, run_folder
-from mailkeep.sync.folders import Target, resolve_folders
+from mailkeep.sync.folders import Target, names_too_long, resolve_folders
 from mailkeep.sync.link import Link
 from mailkeep.sync.model import AccountOutcome, FolderOutcome, LimitReached, Outcome, Progress
 from mailkeep.sync.plan import is_proven_unchanged
@@ -99,7 +99,7 @@ class _AccountRun:
             finished_at=self._resources.now(),
             commands_sent=sum(link.commands_sent for link in self._links),
             octets_received=sum(link.octets_received for link in self._links),
-            unreadable_folder_lines=discovery.listing.unreadable,
+            unreadable_folder_lines=discovery.listing.unreadable + names_too_long(discovery.listing.folders),
             resolved=discovery.resolved,
         )
 

@@ -553,10 +553,11 @@ async def test_an_empty_folder_with_a_mod_sequence_of_zero_neither_wipes_nor_loo
 @pytest.mark.case("79")
 async def test_folder_lines_that_could_not_be_read_are_in_the_outcome(db: Database, tmp_path: Path) -> None:
     """People can see that a folder is missing from the mirror, and that it is the server's doing."""
-    script = '> LIST *\n* LIST () "/" INBOX\n* LIST () "/" "a"b"\nOK done\n' + inbox(0, uid_next=1)
+    script = '> LIST *\n* LIST () "/" INBOX\n* LIST () "/" "a"b"\nLONG\nOK done\n' + inbox(0, uid_next=1)
+    script = script.replace("LONG", f'* LIST () "/" "{"l" * 600}"')
     async with ScriptedImap(script) as server:
         outcome = await run_once(db, tmp_path, account_at(server.port))
-    assert outcome.unreadable_folder_lines == 1
+    assert outcome.unreadable_folder_lines == 2
     assert not outcome.is_failed
 
 
