@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from mailkeep.mailbox import FolderStatus, QuarantinedMessage
+from mailkeep.mailbox import FolderStatus, LastProof, QuarantinedMessage
+
+
+@dataclass(frozen=True, slots=True)
+class ProofReport:
+    """The last `mailkeep verify` of a folder: when, how much the server had, and what was on one side only."""
+
+    proved_at: datetime
+    server: int
+    holes: int
+    surplus: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +23,9 @@ class FolderReport:
     """What a folder holds against its server, such that server = stored + quarantined + skipped + missing.
 
     `stored` has its octets; `skipped` is known by its header only, for the reasons named; `missing` is not here yet;
-    `server` and `missing` are None for a folder nobody has asked the server about, and for local ones.
+    `server` and `missing` are None for a folder nobody has asked the server about, and for local ones. The content of
+    `damaged` messages waits to be fetched again; for `unrepairable` ones of them that was tried in vain. `proof` is
+    None for a folder that was never verified.
     """
 
     folder: str
@@ -29,11 +41,18 @@ class FolderReport:
     gone: int
     observed_at: datetime | None
     synchronized_at: datetime | None
+    damaged: int = 0
+    unrepairable: int = 0
+    proof: ProofReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AccountReport:
-    """An account with its folders; phase, next run and failures are known only inside `mailkeep serve` (SYNC-11)."""
+    """An account with its folders; phase, failures and push are known only inside `mailkeep serve` (SYNC-11).
+
+    `pause_reason` says why the server asked to be left alone until `next_run_at`. `push` is how changes are learnt of
+    (Notify, Idle or Polling) where the account's mode is Push, and `watched_folders` how many are waited on right now.
+    """
 
     account: str
     name: str
@@ -42,6 +61,9 @@ class AccountReport:
     phase: str | None = None
     next_run_at: datetime | None = None
     failure_count: int = 0
+    pause_reason: str | None = None
+    push: str | None = None
+    watched_folders: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +99,15 @@ def folder_report(status: FolderStatus) -> FolderReport:
         gone=status.tombstoned,
         observed_at=status.observed_at,
         synchronized_at=status.synchronized_at,
+        damaged=status.damaged,
+        unrepairable=status.unrepairable,
+        proof=None if (proof := status.proof) is None else proof_report(proof),
     )
+
+
+def proof_report(proof: LastProof) -> ProofReport:
+    """The last comparison of a folder."""
+    return ProofReport(proof.proved_at, proof.server, proof.holes, proof.surplus)
 
 
 def quarantine_entry(account_id: str, alias: str, message: QuarantinedMessage) -> QuarantineEntry:

@@ -1,4 +1,4 @@
-"""What operators ask of mail that is stored already: read it again, rewind, erase a folder.
+"""What operators ask of mail that is stored already: read it again, rewind, erase a folder, prove that all is here.
 
 Each act names its scope as people do (account, alias) and refuses what would harm: a rewind of an account that imports
 fill, erasing a folder that is mirrored.
@@ -7,11 +7,13 @@ fill, erasing a folder that is mirrored.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from mailkeep.config import AccountKind, AccountSettings, Settings
 from mailkeep.db import Database
-from mailkeep.errors import ConfigurationRefused
+from mailkeep.errors import ConfigurationRefused, MailkeepError
 from mailkeep.mailbox import (
     AccountId,
     RederivationRun,
@@ -23,8 +25,18 @@ from mailkeep.mailbox import (
     rewind,
     stored_count,
 )
+from mailkeep.sync import open_resources
 from mailkeep.sync.queries import account_lease
+from mailkeep.sync.verify import AccountProof, verify_account
 from mailkeep_message import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The proof of one account, or why it could not be made."""
+
+    account_id: str
+    proof: AccountProof | MailkeepError
 
 
 def folder_alias(text: str | None) -> str | None:
@@ -124,3 +136,32 @@ async def erase(db: Database, settings: Settings, account_id: AccountId, *, alia
     passes_of = settings.mail_synchronization.max_reconciled_emails_per_run
     async with account_lease(db, account_id):
         return await erase_folder(db, account_id, alias=alias, emails_per_pass=passes_of)
+
+
+async def verify(
+    db: Database, settings: Settings, home: Path, accounts: Sequence[AccountSettings], *, alias: str | None, fill: bool
+) -> list[Verified]:
+    """Compare each account's folders with its server; a failing account is in the results and stops no other.
+
+    Raises ConfigurationRefused when none of the accounts has a server, or when none mirrors that alias.
+    """
+    mirrored = [account for account in accounts if account.kind is AccountKind.IMAP]
+    if not mirrored:
+        raise ConfigurationRefused("only an account that is mirrored from a server can be compared with it")
+    results: list[Verified] = []
+    unknown: ConfigurationRefused | None = None
+    async with open_resources(db, settings, home) as resources:
+        for account in mirrored:
+            try:
+                proof = await verify_account(resources, account.account_id, alias=alias, fill=fill)
+            except ConfigurationRefused as error:
+                if alias is None:
+                    raise
+                unknown = error  # another account may have it
+            except MailkeepError as error:
+                results.append(Verified(account.account_id, error))
+            else:
+                results.append(Verified(account.account_id, proof))
+    if unknown is not None and not results:
+        raise unknown
+    return results

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from mailkeep.cli import account, database, keys, mail, read, serving, sync, transfer
+from mailkeep.cli import account, database, keys, mail, read, serving, sync, transfer, verify
 from mailkeep.cli.exits import DEBUG_VARIABLE, ExitCode, guarded
 from mailkeep.cli.terminal import show
 
@@ -52,6 +52,7 @@ app.add_typer(account.app, name="account")
 app.add_typer(keys.app, name="keys")
 app.command("sync")(sync.sync)
 app.command("status")(sync.status)
+app.command("verify")(verify.verify)
 app.command("list")(read.list_mail)
 app.command("search")(read.search)
 app.command("show")(read.show_message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -160,8 +161,28 @@ async def _status(account: str | None, *, as_json: bool) -> None:
         rows,
         right=(2, 3, 4, 5, 6),
     )
+    _remark(reports)
+    for one in reports:
+        if one.pause_reason is not None and one.next_run_at is not None:
+            say(
+                f"{one.account}: the mail server asked for patience ({one.pause_reason}); "
+                f"next run {moment(one.next_run_at)}"
+            )
     if any(folder.quarantined for one in reports for folder in one.folders):
         say("Quarantined messages with their reasons: mailkeep status --quarantine")
+
+
+def _remark(reports: Sequence[AccountReport]) -> None:
+    """Damaged content, and the last comparison with the server, of folders that have any."""
+    for one in reports:
+        for folder in one.folders:
+            named = f"{neutralise(one.account)} {neutralise(folder.folder)}"
+            if folder.damaged:
+                vain = f"; tried in vain for {folder.unrepairable}" if folder.unrepairable else ""
+                say(f"{named}: the content of {folder.damaged} messages is damaged and to be fetched again{vain}")
+            if (proof := folder.proof) is not None:
+                verdict = "nothing missing" if not proof.holes else f"{proof.holes} missing (mailkeep verify --fill)"
+                say(f"{named}: compared with the server at {moment(proof.proved_at)}: {verdict}")
 
 
 def _rows(account: AccountReport) -> list[tuple[str, ...]]:

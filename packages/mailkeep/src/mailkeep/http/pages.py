@@ -70,7 +70,7 @@ def _account_section(account: AccountReport, now: datetime) -> str:
         return heading + phase + "<p>Nothing mirrored yet.</p>"
     head = (
         "<tr><th>Folder<th class=n>On the server<th class=n>Stored<th class=n>Quarantined<th class=n>Skipped"
-        "<th class=n>Missing<th>Synchronized</tr>"
+        "<th class=n>Missing<th>Synchronized<th>Compared with the server</tr>"
     )
     return f"{heading}{phase}<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
 
@@ -79,13 +79,18 @@ def _phase_sentence(account: AccountReport, now: datetime) -> str:
     parts = [str(account.phase)]
     if account.next_run_at is not None and account.next_run_at > now:
         parts.append(f"next run in {duration((account.next_run_at - now).total_seconds())}")
+    if account.pause_reason is not None:
+        parts.append(f"the mail server asked for patience ({account.pause_reason})")
+    if account.push is not None:
+        parts.append(f"push by {account.push}, {account.watched_folders} folders watched")
     if account.failure_count:
         parts.append(f"{account.failure_count} failed runs in a row")
     return ", ".join(parts)
 
 
 def _folder_row(folder: FolderReport, now: datetime) -> str:
-    bad = " class=bad" if folder.quarantined or folder.missing else ""
+    holes = folder.proof is not None and folder.proof.holes
+    bad = " class=bad" if folder.quarantined or folder.missing or folder.damaged or holes else ""
     skipped = str(folder.skipped)
     if folder.skipped_by_reason:
         skipped += " " + ", ".join(f"{count} {reason}" for reason, count in sorted(folder.skipped_by_reason.items()))
@@ -99,7 +104,19 @@ def _folder_row(folder: FolderReport, now: datetime) -> str:
             "?" if folder.missing is None else folder.missing,
         )
     )
-    return f"<tr{bad}><td>{_text(folder.folder)}</td>{cells}<td>{_text(age(folder.synchronized_at, now))}</td></tr>"
+    times = f"<td>{_text(age(folder.synchronized_at, now))}</td><td>{_text(_proof(folder, now))}</td>"
+    return f"<tr{bad}><td>{_text(folder.folder)}</td>{cells}{times}</tr>"
+
+
+def _proof(folder: FolderReport, now: datetime) -> str:
+    """What the last comparison found, and what content is damaged."""
+    parts = []
+    if (proof := folder.proof) is not None:
+        surplus = f", {proof.surplus} surplus" if proof.surplus else ""
+        parts.append(f"{age(proof.proved_at, now)}: {proof.holes} holes{surplus}")
+    if folder.damaged:
+        parts.append(f"{folder.damaged} damaged, {folder.unrepairable} tried in vain")
+    return "; ".join(parts) or "never"
 
 
 def age(when: datetime | None, now: datetime) -> str:

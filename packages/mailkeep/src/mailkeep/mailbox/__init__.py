@@ -25,7 +25,7 @@ from mailkeep.mailbox.content import (
 )
 from mailkeep.mailbox.erase import erase_account, erase_folder
 from mailkeep.mailbox.folders import bind_folder, folder_bindings
-from mailkeep.mailbox.isolation import quarantine, quarantined, release_quarantine
+from mailkeep.mailbox.isolation import quarantine, quarantined, release_quarantine, untried_quarantine
 from mailkeep.mailbox.model import (
     AccountId,
     Arrival,
@@ -37,6 +37,7 @@ from mailkeep.mailbox.model import (
     FolderBinding,
     FolderId,
     FolderStatus,
+    LastProof,
     ModSeq,
     QuarantinedMessage,
     QuarantineReason,
@@ -45,6 +46,7 @@ from mailkeep.mailbox.model import (
     UidValidity,
 )
 from mailkeep.mailbox.preparation import PreparedBatch, PreparedMessage, prepare
+from mailkeep.mailbox.proofs import ProofCounts, buried_uids, header_only_uids, record_proof, unbury
 from mailkeep.mailbox.reading import attachment, raw_mime, read_contents
 from mailkeep.mailbox.reconcile import (
     apply_flags,
@@ -57,6 +59,7 @@ from mailkeep.mailbox.reconcile import (
     retire_other_uid_validities,
 )
 from mailkeep.mailbox.rederive import RederivationRun, rederivation_runs, rederive_pass, request_rederivation
+from mailkeep.mailbox.repairs import RepairObstacle, awaiting_repair, folders_to_mend, note_repair_attempts
 from mailkeep.mailbox.scope import ReadableFolder, Scope, resolve_scope
 from mailkeep.mailbox.status import folder_status, stored_count
 
@@ -76,15 +79,18 @@ __all__ = [
     "FolderBinding",
     "FolderId",
     "FolderStatus",
+    "LastProof",
     "ModSeq",
     "PreparedBatch",
     "PreparedMessage",
+    "ProofCounts",
     "QuarantineReason",
     "QuarantinedMessage",
     "ReadOptions",
     "ReadResult",
     "ReadableFolder",
     "RederivationRun",
+    "RepairObstacle",
     "Scope",
     "SpecialUse",
     "Truncation",
@@ -95,23 +101,29 @@ __all__ = [
     "apply_removals",
     "attachment",
     "awaiting_content",
+    "awaiting_repair",
     "bind_folder",
+    "buried_uids",
     "erase_account",
     "erase_folder",
     "filter_unknown",
     "folder_bindings",
     "folder_status",
     "folders_awaiting_content",
+    "folders_to_mend",
+    "header_only_uids",
     "load_checkpoint",
     "load_checkpoints",
     "local_flags",
     "local_uids",
+    "note_repair_attempts",
     "prepare",
     "quarantine",
     "quarantined",
     "raw_mime",
     "read_contents",
     "recommit_checkpoints",
+    "record_proof",
     "rederivation_runs",
     "rederive_pass",
     "release_quarantine",
@@ -122,4 +134,6 @@ __all__ = [
     "store_batch",
     "store_prepared",
     "stored_count",
+    "unbury",
+    "untried_quarantine",
 ]

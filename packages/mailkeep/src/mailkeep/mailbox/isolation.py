@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from importlib.metadata import version
 from typing import Final
 
 from mailkeep.db import Database, load_queries
@@ -11,6 +12,8 @@ from mailkeep.mailbox.model import FolderId, QuarantinedMessage, QuarantineReaso
 
 _SQL: Final = load_queries("mailkeep.mailbox")
 MAX_DETAIL_CHARACTERS: Final = 128
+PRODUCT_VERSION: Final = version("mailkeep")
+"""The build that makes the attempts: what another one could not do is tried once more by this one."""
 
 
 async def quarantine(
@@ -39,6 +42,7 @@ async def quarantine(
                 "detail": detail[:MAX_DETAIL_CHARACTERS] if detail is not None else None,
                 "size_octets": size_octets,
                 "now": now,
+                "version": PRODUCT_VERSION,
             },
         )
 
@@ -72,3 +76,13 @@ async def release_quarantine(
             _SQL["leave_quarantine"], {"folder_id": folder_id, "uid_validity": uid_validity, "uids": list(uids)}
         )
         return cursor.rowcount
+
+
+async def untried_quarantine(
+    db: Database, folder_id: FolderId, *, uid_validity: UidValidity, limit: int
+) -> dict[Uid, int | None]:
+    """What another build quarantined and this one has not tried yet: sizes by UID, ascending, at most `limit`."""
+    values = {"folder_id": folder_id, "uid_validity": uid_validity, "version": PRODUCT_VERSION, "limit": limit}
+    async with db.connection() as connection:
+        cursor = await connection.execute(_SQL["untried_quarantine"], values)
+        return {row[0]: row[1] for row in await cursor.fetchall()}

@@ -185,13 +185,24 @@ class QuarantinedMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class LastProof:
+    """The last comparison of a folder with its server, UID by UID."""
+
+    proved_at: datetime
+    server: int
+    holes: int
+    surplus: int
+
+
+@dataclass(frozen=True, slots=True)
 class FolderStatus:
     """What one folder of the server holds and what of it is here: the proof that nothing is lost silently.
 
     `server` is the count of the last observation (`observed_at`), None before the first. `stored` counts rows whose
     message was on the server when last looked; with `quarantined` it is to reach `server`. `skipped_by_reason` counts
     those of the stored rows that lack their octets, by ContentAvailability. `unreadable` counts stored rows whose
-    structure could not be read whole. `tombstoned` rows are kept although their message is gone.
+    structure could not be read whole. `tombstoned` rows are kept although their message is gone. The octets of
+    `damaged` rows wait to be fetched again; of these, `unrepairable` ones were tried in vain.
     """
 
     folder_id: FolderId
@@ -206,3 +217,6 @@ class FolderStatus:
     observed_at: datetime | None
     synchronized_at: datetime | None
     skipped_by_reason: dict[ContentAvailability, int] = field(default_factory=dict)
+    damaged: int = 0
+    unrepairable: int = 0
+    proof: LastProof | None = None

@@ -154,14 +154,17 @@ WHERE mail_folder_id = %(folder_id)s AND uid_validity = %(uid_validity)s AND uid
 -- name: quarantine
 -- Name a message that is on the server and not here, or count another attempt at it.
 INSERT INTO quarantined_messages AS q
-    (mail_folder_id, uid_validity, uid, reason, detail, size_octets, attempt_count, first_seen_at, last_attempt_at)
-VALUES (%(folder_id)s, %(uid_validity)s, %(uid)s, %(reason)s, %(detail)s, %(size_octets)s, 1, %(now)s, %(now)s)
+    (mail_folder_id, uid_validity, uid, reason, detail, size_octets, attempt_count, first_seen_at, last_attempt_at,
+     attempted_by_version)
+VALUES (%(folder_id)s, %(uid_validity)s, %(uid)s, %(reason)s, %(detail)s, %(size_octets)s, 1, %(now)s, %(now)s,
+    %(version)s)
 ON CONFLICT (mail_folder_id, uid_validity, uid) DO UPDATE SET
     reason = excluded.reason,
     detail = excluded.detail,
     size_octets = coalesce(excluded.size_octets, q.size_octets),
     attempt_count = q.attempt_count + 1,
-    last_attempt_at = greatest(q.last_attempt_at, excluded.last_attempt_at);
+    last_attempt_at = greatest(q.last_attempt_at, excluded.last_attempt_at),
+    attempted_by_version = excluded.attempted_by_version;
 
 -- name: quarantined
 -- What a folder has in quarantine, in UID order.
@@ -306,7 +309,9 @@ SELECT f.id, f.alias, f.remote_path, f.special_use, c.remote_message_count, c.re
     coalesce(s.stored, 0), coalesce(s.unreadable, 0), coalesce(s.tombstoned, 0), coalesce(s.oversized, 0),
     coalesce(s.awaiting, 0),
     (SELECT count(*) FROM quarantined_messages q WHERE q.mail_folder_id = f.id
-        AND (c.uid_validity IS NULL OR q.uid_validity = c.uid_validity))
+        AND (c.uid_validity IS NULL OR q.uid_validity = c.uid_validity)),
+    coalesce(d.damaged, 0), coalesce(d.unrepairable, 0),
+    p.proved_at, p.server_count, p.hole_count, p.surplus_count
 FROM (SELECT DISTINCT ON (alias) id, alias, remote_path, special_use FROM mail_folders
         WHERE mailbox_account_id = %(account_id)s ORDER BY alias, resolution_generation DESC) f
 LEFT JOIN synchronization_checkpoints c ON c.mail_folder_id = f.id
@@ -322,6 +327,13 @@ LEFT JOIN LATERAL (
             AND e.content_availability = 'AwaitingStorageHeadroom') AS awaiting
     FROM stored_emails e WHERE e.mail_folder_id = f.id
 ) s ON true
+LEFT JOIN (
+    SELECT e.mail_folder_id, count(*) AS damaged, count(r.last_attempt_outcome) AS unrepairable
+    FROM email_content_repair_requests r
+    JOIN stored_emails e ON e.id = r.stored_email_id
+    GROUP BY e.mail_folder_id
+) d ON d.mail_folder_id = f.id
+LEFT JOIN completeness_proofs p ON p.mail_folder_id = f.id
 ORDER BY f.alias;
 
 -- name: folders_of_accounts
@@ -518,3 +530,82 @@ DELETE FROM quarantined_messages WHERE mail_folder_id = ANY(%(folder_ids)s);
 -- name: forget_proofs_of_folders
 -- What was proven of an erased folder holds no longer.
 DELETE FROM completeness_proofs WHERE mail_folder_id = ANY(%(folder_ids)s);
+
+-- name: folders_to_mend
+-- The folders of an account with content to repair, or with quarantined messages that this build has not tried yet.
+SELECT e.mail_folder_id
+FROM email_content_repair_requests r
+JOIN stored_emails e ON e.id = r.stored_email_id
+JOIN mail_folders f ON f.id = e.mail_folder_id
+JOIN synchronization_checkpoints c ON c.mail_folder_id = e.mail_folder_id AND c.uid_validity = e.uid_validity
+WHERE f.mailbox_account_id = %(account_id)s AND e.remote_expunge_observed_at IS NULL
+  AND (r.last_attempt_at IS NULL OR r.last_requested_at > r.last_attempt_at)
+UNION
+SELECT q.mail_folder_id
+FROM quarantined_messages q
+JOIN mail_folders f ON f.id = q.mail_folder_id
+JOIN synchronization_checkpoints c ON c.mail_folder_id = q.mail_folder_id AND c.uid_validity = q.uid_validity
+WHERE f.mailbox_account_id = %(account_id)s AND q.attempted_by_version IS DISTINCT FROM %(version)s;
+
+-- name: awaiting_repair
+-- Messages of a folder whose content is to be fetched again; an attempt that failed waits until the damage is met anew.
+SELECT e.uid
+FROM email_content_repair_requests r
+JOIN stored_emails e ON e.id = r.stored_email_id
+WHERE e.mail_folder_id = %(folder_id)s AND e.uid_validity = %(uid_validity)s AND e.remote_expunge_observed_at IS NULL
+  AND (r.last_attempt_at IS NULL OR r.last_requested_at > r.last_attempt_at)
+ORDER BY e.uid
+LIMIT %(limit)s;
+
+-- name: note_repair_attempts
+-- Why content could not be repaired; what was repaired meanwhile has no request any more.
+UPDATE email_content_repair_requests r SET last_attempt_at = %(now)s, last_attempt_outcome = o.outcome
+FROM unnest(%(uids)s::bigint[], %(outcomes)s::text[]) AS o (uid, outcome)
+JOIN stored_emails e ON e.mail_folder_id = %(folder_id)s AND e.uid_validity = %(uid_validity)s AND e.uid = o.uid
+WHERE r.stored_email_id = e.id;
+
+-- name: untried_quarantine
+-- Quarantined messages of a folder that another build tried last.
+SELECT uid, size_octets FROM quarantined_messages
+WHERE mail_folder_id = %(folder_id)s AND uid_validity = %(uid_validity)s
+  AND attempted_by_version IS DISTINCT FROM %(version)s
+ORDER BY uid
+LIMIT %(limit)s;
+
+-- name: header_only_uids
+-- Messages of a folder that are here by their header only, and why.
+SELECT uid, content_availability FROM stored_emails
+WHERE mail_folder_id = %(folder_id)s AND uid_validity = %(uid_validity)s AND content_availability <> 'Available'
+  AND remote_expunge_observed_at IS NULL
+ORDER BY uid;
+
+-- name: buried_uids
+-- Messages of a folder that are taken for gone from the server.
+SELECT uid FROM stored_emails
+WHERE mail_folder_id = %(folder_id)s AND uid_validity = %(uid_validity)s AND remote_expunge_observed_at IS NOT NULL
+ORDER BY uid;
+
+-- name: unbury
+-- The server holds these messages after all; a UID is never given twice (RFC 9051 section 2.3.1.1).
+UPDATE stored_emails SET remote_expunge_observed_at = NULL, is_retained_after_authored_delete = false
+WHERE mail_folder_id = %(folder_id)s AND uid_validity = %(uid_validity)s AND uid = ANY(%(uids)s)
+  AND remote_expunge_observed_at IS NOT NULL;
+
+-- name: record_proof
+-- What comparing a folder with its server came to, the last time.
+INSERT INTO completeness_proofs
+    (mail_folder_id, uid_validity, proved_at, server_count, stored_count, skipped_count, excluded_by_date_count,
+     quarantined_count, hole_count, surplus_count, filled_count)
+VALUES (%(folder_id)s, %(uid_validity)s, %(proved_at)s, %(server)s, %(stored)s, %(skipped)s, %(excluded_by_date)s,
+    %(quarantined)s, %(holes)s, %(surplus)s, %(filled)s)
+ON CONFLICT (mail_folder_id) DO UPDATE SET
+    uid_validity = excluded.uid_validity,
+    proved_at = excluded.proved_at,
+    server_count = excluded.server_count,
+    stored_count = excluded.stored_count,
+    skipped_count = excluded.skipped_count,
+    excluded_by_date_count = excluded.excluded_by_date_count,
+    quarantined_count = excluded.quarantined_count,
+    hole_count = excluded.hole_count,
+    surplus_count = excluded.surplus_count,
+    filled_count = excluded.filled_count;

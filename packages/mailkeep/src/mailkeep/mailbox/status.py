@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mailkeep.db import Database, load_queries
-from mailkeep.mailbox.model import AccountId, ContentAvailability, FolderStatus, SpecialUse
+from mailkeep.mailbox.model import AccountId, ContentAvailability, FolderStatus, LastProof, SpecialUse
 
 _SQL: Final = load_queries("mailkeep.mailbox")
 
@@ -43,6 +43,9 @@ async def folder_status(db: Database, account_id: AccountId) -> list[FolderStatu
                     if count
                 },
                 quarantined=row[12],
+                damaged=row[13],
+                unrepairable=row[14],
+                proof=None if row[15] is None else LastProof(*row[15:19]),
             )
             for row in await cursor.fetchall()
         ]

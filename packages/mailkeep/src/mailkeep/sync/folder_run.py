@@ -24,6 +24,7 @@ from mailkeep.sync.plan import completed, fresh_checkpoint, merge_states, plan_f
 from mailkeep.sync.progress import Meter
 from mailkeep.sync.reconcile import reconcile_flags, reconcile_removals
 from mailkeep.sync.refill import refill
+from mailkeep.sync.repair import repair
 from mailkeep.sync.resources import Resources
 from mailkeep.sync.volume import RunBudget
 
@@ -75,6 +76,7 @@ async def _run(
     flags_changed = await reconcile_flags(work)
     gone = await reconcile_removals(work)
     refilled = await refill(work)
+    repaired = await repair(work)
     now = resources.now()
     asked_flags = work.plan.first_uid > 1  # else nothing was held, and what arrived has newer flags than `state`
     await work.move_checkpoint(
@@ -97,6 +99,7 @@ async def _run(
         flags_changed=flags_changed,
         gone=gone,
         refilled=refilled,
+        repaired=repaired,
         more_remains=not reached_end,
         limits_reached=frozenset(work.limits_reached),
     )
@@ -167,6 +170,7 @@ def _log(account_id: str, outcome: FolderOutcome) -> None:
             "oversized": outcome.arrivals.oversized,
             "quarantined": len(outcome.arrivals.quarantined),
             "refilled": outcome.refilled,
+            "repaired": outcome.repaired,
             "flags_changed": outcome.flags_changed,
             "gone": outcome.gone,
             "octets_fetched": outcome.octets_fetched,

@@ -62,6 +62,7 @@ class FolderOutcome:
     flags_changed: int = 0
     gone: int = 0
     refilled: int = 0
+    repaired: int = 0
     more_remains: bool = False
     was_proven_unchanged: bool = False
     limits_reached: frozenset[LimitReached] = frozenset()

@@ -18,6 +18,7 @@ from mailkeep.mailbox import (
     bind_folder,
     folder_bindings,
     folders_awaiting_content,
+    folders_to_mend,
     load_checkpoint,
     load_checkpoints,
     recommit_checkpoints,
@@ -139,12 +140,14 @@ class _AccountRun:
         resources, account_id = self._resources, AccountId(self._account.account_id)
         checkpoints = await load_checkpoints(resources.db, account_id)
         awaiting = await folders_awaiting_content(resources.db, account_id)
+        to_mend = await folders_to_mend(resources.db, account_id)
         idle: list[FolderTurn] = []
         busy: list[FolderTurn] = []
         for binding in bindings:
             turn = FolderTurn(binding, checkpoints.get(binding.folder_id), states.get(binding.remote_path))
             can_refill = binding.folder_id in awaiting and has_room_for(resources, awaiting[binding.folder_id])
-            is_idle = is_proven_unchanged(turn.checkpoint, turn.status) and not can_refill
+            has_work = can_refill or binding.folder_id in to_mend
+            is_idle = is_proven_unchanged(turn.checkpoint, turn.status) and not has_work
             (idle if is_idle else busy).append(turn)
         return idle, busy
 
@@ -272,6 +275,7 @@ def _together(earlier: FolderOutcome | None, later: FolderOutcome) -> FolderOutc
         flags_changed=earlier.flags_changed + later.flags_changed,
         gone=earlier.gone + later.gone,
         refilled=earlier.refilled + later.refilled,
+        repaired=earlier.repaired + later.repaired,
         # A bound of one round is no news once later rounds went on; what the ceiling kept out still waits.
         limits_reached=later.limits_reached | (earlier.limits_reached & {LimitReached.STORED_CONTENT_BYTES}),
     )
