@@ -21,6 +21,7 @@ from mailkeep.imap.stream import MAX_LINE_OCTETS, Stream
 READING_VERBS = frozenset(
     {
         b"CAPABILITY",
+        b"ENABLE",
         b"EXAMINE",
         b"ID",
         b"LIST",
@@ -113,8 +114,17 @@ class Dialogue:
 
     verbs = READING_VERBS
 
-    def __init__(self, stream: Stream, *, command_timeout: float, synchronizing_literals: bool = True) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        *,
+        command_timeout: float,
+        synchronizing_literals: bool = True,
+        vanished: Callable[[Untagged], None] = lambda _: None,
+    ) -> None:
+        """`vanished` takes every VANISHED response, whatever command it came with (RFC 7162 §3.2.10)."""
         self._stream = stream
+        self._vanished = vanished
         self._timeout = command_timeout
         self._synchronizing = synchronizing_literals
         self._counter = 0
@@ -168,7 +178,11 @@ class Dialogue:
                 if status.upper() not in {b"OK", b"NO", b"BAD"}:
                     raise MailServerUnavailable("the mail server ended a command in a way IMAP does not know")
                 return Completion(status.upper(), text)
-            command.receive(self._untagged(line, command.literal_limit))
+            response = self._untagged(line, command.literal_limit)
+            if response.kind == b"VANISHED":
+                self._vanished(response)
+            else:
+                command.receive(response)
 
     def _untagged(self, line: bytes, limit: int | None) -> Untagged:
         match = _UNTAGGED.match(line)

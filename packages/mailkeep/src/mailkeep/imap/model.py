@@ -13,6 +13,7 @@ from datetime import datetime
 
 from mailkeep.config import SpecialUse
 from mailkeep.imap.names import display_name
+from mailkeep.imap.uidset import UidSet
 
 MAX_UID = 2**32 - 1
 MAX_MODSEQ = 2**63 - 1
@@ -94,6 +95,18 @@ class MetadataAnswer:
     messages: Mapping[int, Metadata]
     refused: bool = False
     unattributed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What changed after a mod-sequence: flags by UID, and the UIDs that vanished.
+
+    `vanished` None means that the server does not tell, or told in a way that cannot be trusted. It may name UIDs that
+    nobody ever saw (RFC 7162 §3.2.10.1).
+    """
+
+    flags: Mapping[int, tuple[str, ...]]
+    vanished: UidSet | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ _ROLES = {
 _MONTHS = {name: number for number, name in enumerate(b"jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
 _INTERNALDATE = re.compile(rb"\s*(\d{1,2})-([A-Za-z]{3})-(\d{4}) (\d\d):(\d\d):(\d\d)(?: ([+-])(\d\d)(\d\d))?")
 _CODE = re.compile(rb"\[([A-Za-z0-9-]+)(?: ([^\]]*))?\]")
+_VANISHED = re.compile(rb"(\(EARLIER\) )?([0-9:,]+) *", re.IGNORECASE)
 _DIGITS = re.compile(rb"\d+")
 MAX_DIGITS = 19  # of the largest number there is, a mod-sequence; Python refuses to read numbers of thousands of digits
 
@@ -145,6 +146,23 @@ def parse_esearch(text: bytes) -> UidSet:
         return UidSet.parse(_text(words[words.index(b"ALL") + 1]))
     except ValueError as error:
         raise Unreadable("an ESEARCH response has no readable set") from error
+
+
+def parse_vanished(text: bytes) -> tuple[bool, UidSet]:
+    """Whether the UIDs went before the question was asked (EARLIER), and which (RFC 7162 §3.2.10). Raises Unreadable.
+
+    A set with a `*` in it, as a server that mistakes sequence numbers for UIDs may write, is not readable.
+    """
+    match = _VANISHED.fullmatch(text)
+    if match is None:
+        raise Unreadable("a VANISHED response is not a set of UIDs")
+    try:
+        gone = UidSet.parse(_text(match[2]))
+    except ValueError as error:
+        raise Unreadable("a VANISHED response has no readable set") from error
+    if gone.ranges[0][0] < 1 or (gone.highest or 0) > MAX_UID:
+        raise Unreadable("a VANISHED response names UIDs that cannot be")
+    return match[1] is not None, gone
 
 
 def parse_namespaces(pieces: Sequence[bytes], start: int) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from mailkeep.config import AccountSettings
 from mailkeep.errors import CommandRefused, IncompleteAnswer, MailServerUnavailable, TooManyFolders
+from mailkeep.imap import icloud
 from mailkeep.imap.dialogue import (
     Command,
     Completion,
@@ -30,6 +31,7 @@ from mailkeep.imap.lexer import Unreadable
 from mailkeep.imap.model import (
     MAX_MODSEQ,
     MAX_UID,
+    Changes,
     ContentAnswer,
     FolderState,
     Listing,
@@ -50,6 +52,7 @@ from mailkeep.imap.responses import (
     parse_namespaces,
     parse_search,
     parse_status,
+    parse_vanished,
     response_code,
 )
 from mailkeep.imap.signin import sign_in
@@ -78,9 +81,13 @@ class ReadOnlySession:
         self._executor = executor
         self._stream = stream
         self._timeouts = timeouts
-        self._dialogue = Dialogue(stream, command_timeout=timeouts.command)
+        self._dialogue = Dialogue(stream, command_timeout=timeouts.command, vanished=self._note_vanished)
         self._interned: Interned = {}
+        self._vanished: list[tuple[int, int]] = []
+        self._earlier: list[tuple[int, int]] = []
+        self._tells_removals: bool | None = None  # None until ENABLE was asked
         self.capabilities: frozenset[str] = frozenset()
+        self.withdrawn: frozenset[str] = frozenset()
         self.selected: Selected | None = None
         self.is_usable = True
 
@@ -112,6 +119,21 @@ class ReadOnlySession:
     @property
     def octets_received(self) -> int:
         return self._stream.octets_received
+
+    @property
+    def tells_removals(self) -> bool:
+        """Whether the server names the UIDs that vanished: it said ENABLED to QRESYNC and nothing spoke against it."""
+        return self._tells_removals is True and self.offers("QRESYNC")
+
+    def take_vanished(self) -> UidSet:
+        """The UIDs of the open folder that were said to vanish since the last call, with whatever command (case 16)."""
+        taken, self._vanished = self._vanished, []
+        return UidSet.of_ranges(taken) if self.tells_removals else UidSet()
+
+    def withdraw(self, *capabilities: str) -> None:
+        """Do without extensions that the server names and then does not understand, or lies about."""
+        self.capabilities -= set(capabilities)
+        self.withdrawn |= set(capabilities)
 
     def offers(self, capability: str) -> bool:
         """Whether the server named this capability after signing in, in whatever case."""
@@ -166,6 +188,13 @@ class ReadOnlySession:
         """
         return await self._run(partial(self._fetch_flags, uids, changed_since))
 
+    async def fetch_changes(self, uids: UidSet, *, changed_since: int) -> Changes:
+        """Flags that changed after a mod-sequence and, where the server tells, what vanished (RFC 7162 §3.2.6).
+
+        One command for each. Raises IncompleteAnswer as `fetch_flags` does.
+        """
+        return await self._run(partial(self._fetch_changes, uids, changed_since))
+
     async def close(self) -> None:
         """Say LOGOUT when that is still possible, for at most the farewell time, and close."""
         if self.is_usable:
@@ -200,6 +229,8 @@ class ReadOnlySession:
     # What follows runs in the worker thread.
 
     def _establish(self, account: AccountSettings, secret: SecretStr | None, token: SecretStr | None) -> None:
+        if icloud.serves(account.host or ""):
+            self._tells_removals = False
         self.capabilities = sign_in(account, secret, self._stream, connect_timeout=self._timeouts.connect, token=token)
         if not self.capabilities:
             self._dialogue.run(Command([b"CAPABILITY"], self._note_capabilities))
@@ -207,10 +238,33 @@ class ReadOnlySession:
             self._stream,
             command_timeout=self._timeouts.command,
             synchronizing_literals=not self.capabilities & {"LITERAL+", "LITERAL-"},
+            vanished=self._note_vanished,
         )
         if self.offers("ID"):
             # `ID NIL`, since some servers answer BAD to an empty list. Its outcome does not matter.
             self._dialogue.run(Command([b"ID", b"NIL"]))
+
+    def _note_vanished(self, response: Untagged) -> None:
+        """Keep what a VANISHED response says. One that cannot be read makes all of them doubtful (case 17)."""
+        try:
+            is_earlier, gone = parse_vanished(response.text)
+        except Unreadable:
+            self.withdraw("QRESYNC")
+            return
+        self._vanished += gone.ranges
+        if is_earlier:
+            self._earlier += gone.ranges
+
+    def _enable(self) -> None:
+        """Ask once, before the first folder is opened, to be told removals by UID (RFC 7162 §3.2.3; SYNC-30)."""
+
+        def receive(response: Untagged) -> None:
+            if response.kind == b"ENABLED" and b"QRESYNC" in response.text.upper().split():
+                self._tells_removals = True
+
+        if self._tells_removals is None and self.offers("QRESYNC"):
+            self._tells_removals = False
+            self._dialogue.run(Command([b"ENABLE", b"QRESYNC"], receive))
 
     def _note_capabilities(self, response: Untagged) -> None:
         if response.kind == b"CAPABILITY":
@@ -243,16 +297,12 @@ class ReadOnlySession:
             pattern = quote(octets_of_key(prefix) + b"*") or Literal(octets_of_key(prefix) + b"*")
             completion = self._dialogue.run(Command([b"LIST", b'""', pattern, *returns], receive))
             if completion.status == b"BAD" and returns:
-                self._withdraw("LIST-EXTENDED")
+                self.withdraw("LIST-EXTENDED")
                 return self._list_folders(with_states)
             require_ok(completion, "LIST")
         if "INBOX" not in folders:
             require_ok(self._dialogue.run(Command([b"LIST", b'""', b'"INBOX"', *returns], receive)), "LIST")
         return Listing(tuple(folders.values()), states, unreadable)
-
-    def _withdraw(self, capability: str) -> None:
-        """Do without an extension that the server names and then does not understand."""
-        self.capabilities -= {capability}
 
     def _list_return_options(self, with_states: bool) -> list[bytes]:
         if not self.offers("LIST-EXTENDED"):
@@ -302,6 +352,7 @@ class ReadOnlySession:
     def _examine(self, path: str) -> Selected:
         self.selected = None
         self._interned.clear()
+        self._enable()
         found: dict[str, int | None] = {}
 
         def receive(response: Untagged) -> None:
@@ -317,9 +368,10 @@ class ReadOnlySession:
         parameters = [b"(CONDSTORE)"] if self.offers("CONDSTORE") else []
         completion = self._dialogue.run(Command([b"EXAMINE", _mailbox(path), *parameters], receive))
         if completion.status == b"BAD" and parameters:
-            self._withdraw("CONDSTORE")
+            self.withdraw("CONDSTORE")
             return self._examine(path)
         require_ok(completion, "EXAMINE")
+        self._vanished.clear()  # of the folder that was open before; this one's state is newer than any of it
         uid_validity = found.get("UIDVALIDITY")
         if uid_validity is None:
             raise CommandRefused("the mail server keeps no UIDVALIDITY for this folder, so its UIDs mean nothing")
@@ -353,7 +405,7 @@ class ReadOnlySession:
             parts.append(b"RETURN (ALL)")
         completion = self._dialogue.run(Command([*parts, *criteria], receive))
         if completion.status == b"BAD" and self.offers("ESEARCH"):
-            self._withdraw("ESEARCH")
+            self.withdraw("ESEARCH")
             return self._hits(criteria)
         require_ok(completion, "UID SEARCH")
         return UidSet.of_ranges([*ranges, *((uid, uid) for uid in hits)])
@@ -424,6 +476,9 @@ class ReadOnlySession:
         return ContentAnswer(bodies, oversized, refused, unattributed)
 
     def _fetch_flags(self, uids: UidSet, changed_since: int | None) -> dict[int, tuple[str, ...]]:
+        return self._fetch_flags_with(uids, b"" if changed_since is None else b" (CHANGEDSINCE %d)" % changed_since)
+
+    def _fetch_flags_with(self, uids: UidSet, modifier: bytes) -> dict[int, tuple[str, ...]]:
         found: dict[int, tuple[str, ...]] = {}
         lacking: set[int] = set()
 
@@ -435,12 +490,23 @@ class ReadOnlySession:
             else:
                 found[item.uid] = item.flags
 
-        modifier = b"" if changed_since is None else b" (CHANGEDSINCE %d)" % changed_since
         for completion in self._fetch(uids, RECONCILIATION_ITEMS + modifier, take):
             require_ok(completion, "UID FETCH of flags")
         if lacking - found.keys():
             raise IncompleteAnswer("the mail server left out the flags of messages it was asked for")
         return found
+
+    def _fetch_changes(self, uids: UidSet, changed_since: int) -> Changes:
+        modifier = b" (CHANGEDSINCE %d VANISHED)" % changed_since
+        if not self.tells_removals:
+            return Changes(self._fetch_flags(uids, changed_since))
+        self._earlier.clear()
+        try:
+            flags = self._fetch_flags_with(uids, modifier)
+        except CommandRefused:
+            self.withdraw("QRESYNC")
+            return Changes(self._fetch_flags(uids, changed_since))
+        return Changes(flags, UidSet.of_ranges(self._earlier) if self.tells_removals else None)
 
 
 def _mailbox(path: str) -> bytes:

@@ -66,6 +66,9 @@ class UidSet:
         position = bisect_right(self.ranges, (uid, 2**63)) - 1
         return position >= 0 and uid <= self.ranges[position][1]
 
+    def __or__(self, other: UidSet) -> UidSet:
+        return UidSet.of_ranges([*self.ranges, *other.ranges]) if self.ranges and other.ranges else self or other
+
     @property
     def highest(self) -> int | None:
         return self.ranges[-1][1] if self.ranges else None

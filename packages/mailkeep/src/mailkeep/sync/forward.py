@@ -56,6 +56,10 @@ class FolderWork:
     budget: RunBudget
     arrivals: BatchOutcome = field(default_factory=BatchOutcome)
     octets_fetched: int = 0
+    discovered: int | None = None
+    """How many messages the search found beyond the checkpoint; None while unknown, or when a date narrowed it."""
+    vanished: UidSet | None = None
+    """What the server said to have vanished since the recorded mod-sequence; None when it did not tell."""
     limits_reached: set[LimitReached] = field(default_factory=set)
 
     @property
@@ -84,10 +88,13 @@ async def forward_pass(work: FolderWork) -> bool:
     """Bring in what arrived, as far as this run's bounds allow; whether the folder's end was reached."""
     plan = work.plan
     if not plan.discovers:
+        work.discovered = 0
         return True
     hits = await work.link.call(
         lambda session: session.search(plan.first_uid, plan.last_uid, since=work.account.earliest_email_received_date)
     )
+    if work.account.earliest_email_received_date is None:
+        work.discovered = len(hits)
     if not hits:
         return True
     read: asyncio.Queue[tuple[Fetched, asyncio.Task[PreparedBatch]] | None] = asyncio.Queue()

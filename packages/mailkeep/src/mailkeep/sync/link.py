@@ -52,6 +52,7 @@ class Link:
         self._retired_commands = 0
         self._retired_octets = 0
         self._refusals = 0
+        self._withdrawn: frozenset[str] = frozenset()
         self.failure: MailkeepError | None = None
 
     @property
@@ -152,6 +153,7 @@ class Link:
                 self.failure = error
             raise
         self._refusals = 0
+        session.withdraw(*self._withdrawn)  # what this server got wrong is not tried again on the next connection
         return session
 
     async def _enter(self) -> ReadOnlySession:
@@ -164,6 +166,7 @@ class Link:
 
     def _drop(self) -> None:
         if self._session is not None:
+            self._withdrawn |= self._session.withdrawn
             self._retired_commands += self._session.commands_sent
             self._retired_octets += self._session.octets_received
             self._session.abandon()

@@ -36,6 +36,8 @@ class FolderPlan:
     last_uid: int | None
     flags: FlagQuestion
     compares_uids: bool
+    held_before: int | None = None
+    """How many messages the folder had when our last complete pass ended; None when no pass was complete."""
 
 
 def is_proven_unchanged(checkpoint: Checkpoint | None, state: FolderState | None) -> bool:
@@ -72,6 +74,7 @@ def plan_folder(checkpoint: Checkpoint | None, state: FolderState) -> FolderPlan
         compares_uids=not (
             _same(checkpoint.remote_uid_next, state.uid_next) and _same(checkpoint.remote_message_count, state.messages)
         ),
+        held_before=None if checkpoint.remote_uid_next is None else checkpoint.remote_message_count,
     )
 
 

@@ -1,8 +1,9 @@
 """What changed in mail that is held already: flags and disappearances (spec SYNC section 8).
 
 Work follows change. Flags come folder-wide by mod-sequence where the server keeps one, else by asking for all of them
-in bounded pages; disappearances are the difference of two sets of UIDs. Silence about a message is never taken for its
-deletion: what seems gone is asked for by name before anything is recorded (SYNC-73).
+in bounded pages. Disappearances come with them where the server names what vanished (QRESYNC), as long as its counts
+add up; else they are the difference of two sets of UIDs. Silence about a message is never taken for its deletion, and
+neither is a word: what seems gone is asked for by name before anything is recorded (SYNC-73; cases 16, 17).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from mailkeep.errors import IncompleteAnswer
-from mailkeep.imap import ReadOnlySession, UidSet
+from mailkeep.imap import Changes, ReadOnlySession, UidSet
 from mailkeep.mailbox import (
     Disposition,
     Flags,
@@ -24,23 +25,25 @@ from mailkeep.mailbox import (
 )
 from mailkeep.sync.forward import FolderWork
 from mailkeep.sync.plan import FlagQuestion
+from mailkeep.sync.queries import known_within
 
 CHANGED_PAGE = 100_000  # messages of one CHANGEDSINCE question; the answer to it is held in memory
 APPLIED_AT_ONCE = 2_000  # messages of one UPDATE
 
 
 async def reconcile_flags(work: FolderWork) -> int:
-    """Bring stored flags in line with the server's; how many messages changed."""
+    """Bring stored flags in line with the server's; how many messages changed. Keeps what it says of removals."""
     held_through = work.plan.first_uid - 1
     if work.plan.flags is FlagQuestion.NONE or not held_through:
         return 0
     changed = 0
     since = work.checkpoint.reconciled_through_modseq if work.plan.flags is FlagQuestion.CHANGED_SINCE else None
     observed_at = work.resources.now()
+    vanished: UidSet | None = UidSet()
     for low, high in await _pages(work, held_through, is_narrowed=since is not None):
-        asked = UidSet(((low, high),))
-        answer = await work.link.call(partial(ReadOnlySession.fetch_flags, uids=asked, changed_since=since))
-        for part in _parts(answer):
+        answer = await work.link.call(partial(_ask, asked=UidSet(((low, high),)), since=since))
+        vanished = None if vanished is None or answer.vanished is None else vanished | answer.vanished
+        for part in _parts(answer.flags):
             changed += await apply_flags(
                 work.resources.db,
                 work.binding.folder_id,
@@ -48,7 +51,14 @@ async def reconcile_flags(work: FolderWork) -> int:
                 observed=part,
                 observed_at=observed_at,
             )
+    work.vanished = vanished
     return changed
+
+
+async def _ask(session: ReadOnlySession, *, asked: UidSet, since: int | None) -> Changes:
+    if since is None:
+        return Changes(await session.fetch_flags(asked))
+    return await session.fetch_changes(asked, changed_since=since)
 
 
 async def _pages(work: FolderWork, held_through: int, *, is_narrowed: bool) -> list[tuple[int, int]]:
@@ -82,27 +92,65 @@ async def reconcile_removals(work: FolderWork) -> int:
     Raises IncompleteAnswer when the server contradicts itself about what it holds.
     """
     held_through = work.plan.first_uid - 1
-    if not work.plan.compares_uids or not held_through:
-        return 0
+    said = work.vanished or UidSet()
+    gone, is_believed = 0, work.vanished is not None
+    meanwhile = await work.link.call(_take_vanished)
+    if said or meanwhile:
+        named = await known_within(
+            work.resources.db, work.binding.folder_id, uid_validity=work.uid_validity, ranges=(said | meanwhile).ranges
+        )
+        is_believed = is_believed and _adds_up(work, sum(uid in said for uid in named))
+        absent = UidSet.of(named)
+        if absent and await work.link.call(partial(ReadOnlySession.present, uids=absent)):
+            await work.link.call(_disbelieve)
+            is_believed = False
+        else:
+            gone = await _record(work, absent)
+    else:
+        is_believed = is_believed and _adds_up(work, 0)
+    if work.plan.compares_uids and held_through and not is_believed:
+        gone += await _compare_uids(work, held_through)
+    return gone
+
+
+def _adds_up(work: FolderWork, vanished: int) -> bool:
+    """Whether the folder's count is explained by what arrived and what vanished since our last complete pass."""
+    before, found, now = work.plan.held_before, work.discovered, work.state.messages
+    return before is not None and found is not None and now is not None and before + found - vanished == now
+
+
+async def _take_vanished(session: ReadOnlySession) -> UidSet:
+    return session.take_vanished()
+
+
+async def _disbelieve(session: ReadOnlySession) -> None:
+    """It named messages as vanished that it still holds (case 17)."""
+    session.withdraw("QRESYNC")
+
+
+async def _compare_uids(work: FolderWork, held_through: int) -> int:
+    """Removals as the difference of the server's set of UIDs and ours (case 22)."""
     db, folder_id = work.resources.db, work.binding.folder_id
-    observed_at = work.resources.now()
     remote = await work.link.call(lambda session: session.search(1, held_through))
     held = await local_uids(db, folder_id, uid_validity=work.uid_validity)
     set_aside = [item.uid for item in await quarantined(db, folder_id) if item.uid_validity == work.uid_validity]
     absent = UidSet.of(uid for uid in remote.absent(sorted({*held, *set_aside})) if uid <= held_through)
+    if absent and await work.link.call(lambda session: session.present(absent)):
+        raise IncompleteAnswer("the mail server left out messages of a folder that it still holds")
+    return await _record(work, absent)
+
+
+async def _record(work: FolderWork, absent: UidSet) -> int:
+    """Bury or erase what is gone, and let go of what was quarantined of it."""
     if not absent:
         return 0
-    still_there = await work.link.call(lambda session: session.present(absent))
-    if still_there:
-        raise IncompleteAnswer("the mail server left out messages of a folder that it still holds")
-    released = [uid for uid in set_aside if uid in absent]
-    if released:
-        await release_quarantine(db, folder_id, uid_validity=work.uid_validity, uids=released)
+    db, folder_id, uids = work.resources.db, work.binding.folder_id, [Uid(uid) for uid in absent]
+    await release_quarantine(db, folder_id, uid_validity=work.uid_validity, uids=uids)
     return await apply_removals(
         db,
         folder_id,
         uid_validity=work.uid_validity,
-        uids=[Uid(uid) for uid in absent],
+        uids=uids,
         disposition=Disposition(work.account.remotely_deleted_email_disposition.value),
-        observed_at=observed_at,
+        observed_at=work.resources.now(),
     )

@@ -37,7 +37,7 @@ def test_a_session_has_no_method_that_changes_a_mailbox() -> None:
 
 
 @pytest.mark.spec("SYNC-29")
-@pytest.mark.parametrize("verb", [*WRITING, "UID STORE", "UID COPY", "UID MOVE", "UID EXPUNGE", "ENABLE", "GETQUOTA"])
+@pytest.mark.parametrize("verb", [*WRITING, "UID STORE", "UID COPY", "UID MOVE", "UID EXPUNGE", "GETQUOTA"])
 def test_a_writing_command_cannot_be_sent(verb: str) -> None:
     """The command channel itself refuses every verb that is not for reading."""
     outbox = Outbox()

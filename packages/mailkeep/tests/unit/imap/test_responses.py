@@ -19,8 +19,10 @@ from mailkeep.imap.responses import (
     parse_namespaces,
     parse_search,
     parse_status,
+    parse_vanished,
     response_code,
 )
+from mailkeep.imap.uidset import UidSet
 
 
 def fetch(*pieces: bytes) -> FetchItem:
@@ -221,6 +223,16 @@ def test_search_answers() -> None:
     assert not parse_esearch(b'(TAG "K1") UID')
     with pytest.raises(Unreadable):
         parse_esearch(b'(TAG "K1") UID ALL x')
+
+
+@pytest.mark.case("16", "17")
+def test_vanished_responses() -> None:
+    """Earlier or just now, one set each; what is no set of UIDs is unreadable, `*` and sequence zero included."""
+    assert parse_vanished(b"(EARLIER) 41,43:116") == (True, UidSet(((41, 41), (43, 116))))
+    assert parse_vanished(b"405") == (False, UidSet(((405, 405),)))
+    for broken in (b"(EARLIER)", b"(EARLIER) 1:*", b"(earlier) ", b"", b"0", b"4,,5", b"(EARLIER) NIL", b"99999999999"):
+        with pytest.raises(Unreadable):
+            parse_vanished(broken)
 
 
 def test_namespaces() -> None:
