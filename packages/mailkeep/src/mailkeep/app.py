@@ -29,7 +29,7 @@ from mailkeep.errors import (
     MailkeepError,
     ReaderError,
 )
-from mailkeep.imap import ReadOnlySession, Timeouts
+from mailkeep.imap import PauseReason, ReadOnlySession, Timeouts
 from mailkeep.mailbox import (
     AccountId,
     ContentFailure,
@@ -55,9 +55,11 @@ from mailkeep.sync import (
     Supervisor,
     open_resources,
     open_session,
+    read_pauses,
     retry_quarantined,
     run_account,
 )
+from mailkeep.sync import AccountReport as RunReport
 from mailkeep.sync.queries import account_lease
 from mailkeep.transfer import (
     EmlWriter,
@@ -143,6 +145,7 @@ class App:
         """Every configured account with what its folders hold."""
         running = {report.account_id: report for report in self._supervisor.report()} if self._supervisor else {}
         reports = []
+        pauses = read_pauses(self.home, now=utc_now())
         for account in self.accounts(account_id):
             statuses = await folder_status(self.db, AccountId(account.account_id))
             run = running.get(account.account_id)
@@ -153,8 +156,11 @@ class App:
                     kind=account.kind.value,
                     folders=tuple(folder_report(status) for status in statuses),
                     phase=run.phase.value if run is not None else None,
-                    next_run_at=run.next_run_at if run is not None else None,
+                    next_run_at=_next_run_at(run, pauses.get(account.account_id)),
                     failure_count=run.failure_count if run is not None else 0,
+                    pause_reason=None if (pause := pauses.get(account.account_id)) is None else pause[0].value,
+                    push=run.push.mode.value if run is not None and run.push is not None else None,
+                    watched_folders=run.push.waiting if run is not None and run.push is not None else 0,
                 )
             )
         return tuple(reports)
@@ -349,6 +355,12 @@ class App:
     def psql_environment(self) -> dict[str, str]:
         """The variables that make psql connect to this database; they may hold a password."""
         return psql_environment(self.db.dsn)
+
+
+def _next_run_at(run: RunReport | None, pause: tuple[PauseReason, datetime] | None) -> datetime | None:
+    """When an account runs next: what the supervisor says, not before a pause ends; a pause binds every process."""
+    planned = run.next_run_at if run is not None else None
+    return planned if pause is None else max(pause[1], planned or pause[1])
 
 
 def parse_email_id(text: str) -> UUID:

@@ -6,6 +6,7 @@ Open `open_resources` once per process, then `run_account` per account. Pure dec
 
 from mailkeep.sync.credentials import open_session
 from mailkeep.sync.model import AccountOutcome, FolderOutcome, LimitReached, Outcome, Phase, Progress
+from mailkeep.sync.pauses import read_pauses
 from mailkeep.sync.queries import account_lease
 from mailkeep.sync.resources import Resources, open_resources
 from mailkeep.sync.retry import retry_quarantined
@@ -26,6 +27,7 @@ __all__ = [
     "account_lease",
     "open_resources",
     "open_session",
+    "read_pauses",
     "retry_quarantined",
     "run_account",
 ]

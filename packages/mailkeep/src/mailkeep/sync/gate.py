@@ -10,10 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
+from pathlib import Path
 
 from mailkeep.config import AccountSettings, connections_allowed
 from mailkeep.errors import MailServerUnavailable
 from mailkeep.imap import Advice, AskedToComeBack, PauseReason
+from mailkeep.sync.pauses import Pause, read_pauses, write_pause
 
 CONNECTION_WAIT_SECONDS = 60.0
 
@@ -21,21 +24,27 @@ CONNECTION_WAIT_SECONDS = 60.0
 class AccountGate:
     """One per account and process, so that the budget holds for all its workers together."""
 
-    def __init__(self, capacity: int, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        now: Callable[[], datetime],
+        *,
+        pause: Pause | None = None,
+        keep: Callable[[Pause], None] = lambda _: None,
+    ) -> None:
+        """`pause` is one that an earlier process was asked for; `keep` remembers a new one."""
         self.capacity = capacity
         self._now = now
+        self._keep = keep
         self._slots = asyncio.Semaphore(capacity)
         self._watching = 0
         self._most_watching = capacity
-        self._resume_at: datetime | None = None
-        self._reason: PauseReason | None = None
+        self._pause = pause
 
     @property
-    def pause(self) -> tuple[PauseReason, datetime] | None:
+    def pause(self) -> Pause | None:
         """Why and until when the account is left alone; None when it is not."""
-        if self._resume_at is None or self._reason is None or self._resume_at <= self._now():
-            return None
-        return self._reason, self._resume_at
+        return self._pause if self._pause is not None and self._pause[1] > self._now() else None
 
     def heed(self, error: AskedToComeBack) -> None:
         """Leave the account alone as the server advised; a longer pause that is under way stays.
@@ -47,13 +56,14 @@ class AccountGate:
         if error.advice.wait is None:
             return
         resume_at = self._now() + error.advice.wait
-        if self._resume_at is None or resume_at > self._resume_at:
-            self._resume_at, self._reason = resume_at, error.advice.reason
+        if self._pause is None or resume_at > self._pause[1]:
+            self._pause = (error.advice.reason, resume_at)
+            self._keep(self._pause)
 
     def check(self) -> None:
         """Raise AskedToComeBack while the account is left alone."""
-        if self.pause is not None and self._reason is not None:
-            raise AskedToComeBack("the mail server asked to be left alone for a while", Advice(self._reason, None))
+        if (pause := self.pause) is not None:
+            raise AskedToComeBack("the mail server asked to be left alone for a while", Advice(pause[0], None))
 
     async def enter(self) -> None:
         """Take a connection of the budget. Raises AskedToComeBack during a pause, and MailServerUnavailable when
@@ -94,7 +104,8 @@ class AccountGate:
 class Gates:
     """The gates of all accounts of one process."""
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
+    def __init__(self, home: Path, now: Callable[[], datetime]) -> None:
+        self._home = home
         self._now = now
         self._gates: dict[str, AccountGate] = {}
 
@@ -103,5 +114,13 @@ class Gates:
         gate = self._gates.get(account.account_id)
         if gate is None:
             capacity = account.max_connections or connections_allowed(account.host)
-            gate = self._gates[account.account_id] = AccountGate(capacity, self._now)
+            gate = self._gates[account.account_id] = AccountGate(
+                capacity,
+                self._now,
+                pause=read_pauses(self._home, now=self._now()).get(account.account_id),
+                keep=partial(self._keep, account.account_id),
+            )
         return gate
+
+    def _keep(self, account_id: str, pause: Pause) -> None:
+        write_pause(self._home, account_id, pause, now=self._now())

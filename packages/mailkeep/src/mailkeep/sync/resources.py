@@ -74,7 +74,7 @@ async def open_resources(
             in_flight=InFlight(bounds.max_in_flight_raw_mime_bytes),
             ceiling=StorageCeiling(bounds.max_stored_content_bytes),
             tokens=AccessTokens(db, home, now=now),
-            gates=Gates(now),
+            gates=Gates(home, now),
             stopping=asyncio.Event(),
             resilience=resilience,
             timeouts=timeouts,

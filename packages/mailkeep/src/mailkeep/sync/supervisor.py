@@ -247,13 +247,14 @@ class Supervisor:
             more_remains=more_remains,
             chance=self._chance(),
         )
+        now = self._resources.now()
         served = _served(settings, account.account_id)
         pause = self._resources.gates.of(served).pause if served is not None else None
         if pause is not None:
             account.pause_reason = pause[0]
-            wait = max(wait, pause[1] - self._resources.now())
+            wait = max(wait, pause[1] - now)
         account.phase = Phase.WAITING_FOR_NEXT_RUN
-        account.next_run_at = self._resources.now() + wait
+        account.next_run_at = now + wait
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait.total_seconds()):
                 await account.wake.wait()

@@ -15,7 +15,8 @@ from support.tap import Tap
 
 from mailkeep.config import AccountSettings
 from mailkeep.db import Database
-from mailkeep.sync import AccountReport, Phase, Supervisor, run_account
+from mailkeep.imap import AskedToComeBack
+from mailkeep.sync import AccountReport, Phase, Supervisor, read_pauses, run_account
 from mailkeep.sync.push import PushMode, Watch
 
 pytestmark = pytest.mark.anyio
@@ -285,6 +286,7 @@ async def test_a_plea_for_patience_is_obeyed_by_everyone_and_told_with_the_next_
             assert found.next_run_at is not None
             assert found.next_run_at >= begun + timedelta(seconds=seconds)
             assert server.connections == 1
+            assert read_pauses(tmp_path, now=resources.now())["anna"] == (reason, found.next_run_at)
             supervisor.wake("anna")
 
             async def has_failed_again() -> bool:
@@ -292,5 +294,85 @@ async def test_a_plea_for_patience_is_obeyed_by_everyone_and_told_with_the_next_
 
             await until(has_failed_again)
             assert server.connections == 1
+            supervisor.stop()
+            await task
+        async with engine(db, tmp_path, account) as after_a_restart:
+            with pytest.raises(AskedToComeBack):
+                await run_account(after_a_restart, "anna")
+        assert server.connections == 1
+
+
+@pytest.mark.case("58")
+@pytest.mark.spec("SYNC-7")
+async def test_runs_and_watchers_share_one_budget_of_connections(
+    db: Database, tmp_path: Path, dovecot_without_condstore: Dovecot, user: str
+) -> None:
+    """With a budget of two and four folder runs wanted at once, never more than two connections are open."""
+    server = dovecot_without_condstore
+    with server.client(user) as other:
+        for name in ("INBOX", "Sent", "Drafts"):
+            other.append(name, mail(name))
+    async with Tap(server.ports.plain) as tap:
+        account = account_at(tap.port, user_name=user, mode="Push", max_connections=2)
+        async with engine(db, tmp_path, account, interval=DAY, max_failure_backoff=DAY) as resources:
+            gate = resources.gates.of(account)
+            most = 0
+            enter, leave = gate.enter, gate.leave
+            held = 0
+
+            async def counted_enter() -> None:
+                nonlocal held, most
+                await enter()
+                held += 1
+                most = max(most, held)
+
+            def counted_leave() -> None:
+                nonlocal held
+                held -= 1
+                leave()
+
+            gate.enter, gate.leave = counted_enter, counted_leave  # type: ignore[method-assign]
+            supervisor = Supervisor(resources)
+            task = asyncio.create_task(supervisor.run())
+            await waits(supervisor, PushMode.IDLE, 1)
+            with server.client(user) as other:
+                uid = other.append("INBOX", mail(1))
+
+                async def has_arrived() -> bool:
+                    return uid in await stored(db)
+
+                await until(has_arrived)
+            supervisor.stop()
+            await task
+        assert (most, held) == (2, 0)
+
+
+@pytest.mark.spec("SYNC-90")
+async def test_a_newer_snapshot_of_the_settings_opens_the_watching_connection_anew(
+    db: Database, tmp_path: Path, dovecot: Dovecot, user: str
+) -> None:
+    """Between two runs the old connection, and the credential it was opened with, goes."""
+    async with Tap(dovecot.ports.plain) as tap:
+        account = account_at(tap.port, user_name=user, mode="Push")
+        async with engine(db, tmp_path, account, interval=DAY, max_failure_backoff=DAY) as resources:
+            current = [resources.settings]
+            supervisor = Supervisor(resources, settings=lambda: current[0])
+            task = asyncio.create_task(supervisor.run())
+            await waits(supervisor, PushMode.NOTIFY, 5)
+            assert supervisor.wake("anna")
+
+            async def ran_again() -> bool:
+                return len(tap.commands("LIST ")) == 2
+
+            await until(ran_again)
+            await waits(supervisor, PushMode.NOTIFY, 5)
+            assert len(tap.commands("NOTIFY SET")) == 1
+            current[0] = resources.settings.model_copy()
+            supervisor.wake("anna")
+
+            async def is_watched_anew() -> bool:
+                return len(tap.commands("NOTIFY SET")) == 2
+
+            await until(is_watched_anew)
             supervisor.stop()
             await task
