@@ -142,7 +142,7 @@ class AccessTokens:
     async def _request(
         self, oauth: OAuthSettings, secret: SecretStr | None, presented: RefreshToken | None
     ) -> TokenAnswer:
-        """Ask, again after trouble that may pass, at most ATTEMPTS times and TOTAL_SECONDS."""
+        """Ask, again after trouble that may pass: at most ATTEMPTS times, and no attempt begins after TOTAL_SECONDS."""
         deadline = asyncio.get_running_loop().time() + TOTAL_SECONDS
         for attempt in range(1, ATTEMPTS + 1):
             try:
