@@ -146,7 +146,7 @@ def test_an_address_can_be_pasted_where_no_browser_is(
     assert tokens_stored(installation) == 0
 
 
-@pytest.mark.spec("SYNC-49", "SYNC-140")
+@pytest.mark.spec("SYNC-49")
 def test_google_has_no_device_flow_for_mail(installation: Installation) -> None:
     """It is said before anybody is sent anywhere."""
     installation.run("keys", "create")

@@ -244,7 +244,7 @@ def test_a_request_has_fifteen_seconds() -> None:
     assert request.REQUEST_SECONDS == 15
 
 
-@pytest.mark.spec("SYNC-33", "SYNC-44")
+@pytest.mark.spec("SYNC-33")
 async def test_a_certificate_nobody_vouches_for_ends_the_request(
     db: Database, tmp_path: Path, authorization: AuthorizationServer
 ) -> None:
