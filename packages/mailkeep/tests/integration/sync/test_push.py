@@ -232,6 +232,23 @@ async def test_repeated_failures_degrade_to_polling_and_only_a_returned_wait_cle
         assert watch.state.degraded_until is None
 
 
+@pytest.mark.spec("SYNC-36", "SYNC-89")
+async def test_a_credential_that_is_rejected_ends_the_watch_and_is_not_tried_again(
+    db: Database, tmp_path: Path
+) -> None:
+    """Only a run that succeeded starts another; the connection goes back to the budget."""
+    script = "> LOGIN *\nOK signed in\n>> LOGIN *\nNO [AUTHENTICATIONFAILED] no\n"
+    async with ScriptedImap(script + FOLDER, capabilities=IDLE_CAPABLE) as server:
+        account = account_at(server.port, mode="Push", max_connections=2)
+        async with engine(db, tmp_path, account) as resources:
+            outcome = await run_account(resources, "anna")
+            watch = Watch(resources, resources.settings, account, outcome.resolved, lambda: None)
+            for attempts in (2, 3):
+                async with asyncio.timeout(10):
+                    await watch.run()
+                assert len(server.sent("LOGIN")) == attempts
+
+
 @pytest.mark.case("53")
 async def test_what_arrived_between_a_run_and_the_wait_is_noticed_before_waiting(
     db: Database, tmp_path: Path, dovecot_without_condstore: Dovecot, user: str
@@ -258,6 +275,7 @@ async def test_what_arrived_between_a_run_and_the_wait_is_noticed_before_waiting
 
 
 @pytest.mark.case("56", "58", "59")
+@pytest.mark.spec("SYNC-142")
 @pytest.mark.parametrize(
     ("refusal", "reason", "seconds"),
     [
@@ -303,7 +321,7 @@ async def test_a_plea_for_patience_is_obeyed_by_everyone_and_told_with_the_next_
 
 
 @pytest.mark.case("58")
-@pytest.mark.spec("SYNC-7")
+@pytest.mark.spec("SYNC-141")
 async def test_runs_and_watchers_share_one_budget_of_connections(
     db: Database, tmp_path: Path, dovecot_without_condstore: Dovecot, user: str
 ) -> None:
