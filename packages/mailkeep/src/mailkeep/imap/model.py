@@ -89,6 +89,16 @@ class Metadata:
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """What tells messages apart without their content. `header` has the Message-ID field, as octets, or nothing."""
+
+    uid: int
+    size: int | None
+    flags: tuple[str, ...] | None
+    header: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class MetadataAnswer:
     """`messages` by UID. `refused`: the server answered NO. `unattributed`: items came without their UID."""
 

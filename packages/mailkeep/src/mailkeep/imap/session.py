@@ -34,6 +34,7 @@ from mailkeep.imap.model import (
     Changes,
     ContentAnswer,
     FolderState,
+    Identity,
     Listing,
     Metadata,
     MetadataAnswer,
@@ -65,11 +66,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_FOLDERS = 10_000
+MAX_IDENTITY_OCTETS = 64 * 1024  # of one Message-ID field
 MAX_UNREADABLE_LINES = 10_000
 STATUS_PIPELINE = 25  # STATUS commands under way at once
 METADATA_ITEMS = b"(UID FLAGS INTERNALDATE RFC822.SIZE)"
 RECONCILIATION_ITEMS = b"(FLAGS UID)"
 CONTENT_ITEMS = b"(UID BODY.PEEK[])"
+IDENTITY_ITEMS = b"(UID FLAGS RFC822.SIZE BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)])"
 HEADER_ITEMS = b"(UID BODY.PEEK[HEADER])"
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -180,6 +183,13 @@ class ReadOnlySession:
     async def fetch_headers(self, uids: UidSet, *, limit: int) -> ContentAnswer:
         """The header sections only, for messages that are too large to fetch."""
         return await self._run(partial(self._fetch_content, uids, HEADER_ITEMS, limit))
+
+    async def fetch_identities(self, uids: UidSet) -> dict[int, Identity]:
+        """Message-ID, size and flags; what the server leaves out of its answer is absent.
+
+        Raises CommandRefused when it does not want to answer.
+        """
+        return await self._run(partial(self._fetch_identities, uids))
 
     async def fetch_flags(self, uids: UidSet, *, changed_since: int | None = None) -> dict[int, tuple[str, ...]]:
         """Flags by UID, only of what changed after mod-sequence `changed_since` when given (RFC 7162 §3.1.4.1).
@@ -474,6 +484,17 @@ class ReadOnlySession:
         completions = self._fetch(uids, items, take, limit)
         refused = any(not completion.is_ok for completion in completions)
         return ContentAnswer(bodies, oversized, refused, unattributed)
+
+    def _fetch_identities(self, uids: UidSet) -> dict[int, Identity]:
+        found: dict[int, Identity] = {}
+
+        def take(item: FetchItem, response: Untagged) -> None:
+            if item.uid is not None and item.uid in uids and item.body is not None and response.discarded is None:
+                found[item.uid] = Identity(item.uid, item.size, item.flags, item.body)
+
+        for completion in self._fetch(uids, IDENTITY_ITEMS, take, MAX_IDENTITY_OCTETS):
+            require_ok(completion, "UID FETCH of identities")
+        return found
 
     def _fetch_flags(self, uids: UidSet, changed_since: int | None) -> dict[int, tuple[str, ...]]:
         return self._fetch_flags_with(uids, b"" if changed_since is None else b" (CHANGEDSINCE %d)" % changed_since)

@@ -54,11 +54,13 @@ from mailkeep.mailbox.reconcile import (
     awaiting_content,
     filter_unknown,
     folders_awaiting_content,
+    highest_uid,
     local_flags,
     local_uids,
     retire_other_uid_validities,
 )
 from mailkeep.mailbox.rederive import RederivationRun, rederivation_runs, rederive_pass, request_rederivation
+from mailkeep.mailbox.relink import NewIdentity, has_earlier_identities, relink, unmistakable_identities
 from mailkeep.mailbox.repairs import RepairObstacle, awaiting_repair, folders_to_mend, note_repair_attempts
 from mailkeep.mailbox.scope import ReadableFolder, Scope, resolve_scope
 from mailkeep.mailbox.status import folder_status, stored_count
@@ -81,6 +83,7 @@ __all__ = [
     "FolderStatus",
     "LastProof",
     "ModSeq",
+    "NewIdentity",
     "PreparedBatch",
     "PreparedMessage",
     "ProofCounts",
@@ -111,7 +114,9 @@ __all__ = [
     "folder_status",
     "folders_awaiting_content",
     "folders_to_mend",
+    "has_earlier_identities",
     "header_only_uids",
+    "highest_uid",
     "load_checkpoint",
     "load_checkpoints",
     "local_flags",
@@ -127,6 +132,7 @@ __all__ = [
     "rederivation_runs",
     "rederive_pass",
     "release_quarantine",
+    "relink",
     "request_rederivation",
     "resolve_scope",
     "retire_other_uid_validities",
@@ -135,5 +141,6 @@ __all__ = [
     "store_prepared",
     "stored_count",
     "unbury",
+    "unmistakable_identities",
     "untried_quarantine",
 ]

@@ -24,7 +24,6 @@ from mailkeep.mailbox.model import (
     Arrival,
     BatchOutcome,
     ContentAvailability,
-    Flags,
     FolderBinding,
     QuarantineReason,
     Uid,
@@ -38,6 +37,7 @@ from mailkeep.mailbox.preparation import (
     prepare,
     prepare_one,
 )
+from mailkeep.mailbox.relink import NewIdentity, write_identities
 from mailkeep.mailbox.rows import Placed, copy_new, rewrite
 from mailkeep.threads import ThreadInput, adopt, lock_account, place, threads_of
 from mailkeep_message import Limits
@@ -250,25 +250,11 @@ async def _relinks(connection: Connection, target: _Target, messages: Sequence[P
 async def _relink(connection: Connection, target: _Target, relinks: Sequence[tuple[PreparedMessage, UUID]]) -> None:
     if not relinks:
         return
-    arrivals = [message.arrival for message, _ in relinks]
-    flags = [arrival.flags if arrival.flags is not None else Flags() for arrival in arrivals]
-    await connection.execute(
-        _SQL["relink"],
-        {
-            "uid_validity": target.uid_validity,
-            "now": target.now,
-            "ids": [stored_email_id for _, stored_email_id in relinks],
-            "uids": [arrival.uid for arrival in arrivals],
-            "sizes": [arrival.size_octets for arrival in arrivals],
-            "is_observed": [arrival.flags is not None for arrival in arrivals],
-            "seen": [one.seen for one in flags],
-            "answered": [one.answered for one in flags],
-            "flagged": [one.flagged for one in flags],
-            "draft": [one.draft for one in flags],
-            "deleted": [one.deleted for one in flags],
-            "keywords": [" ".join(one.keywords) for one in flags],
-        },
-    )
+    identities = [
+        NewIdentity(stored_email_id, message.arrival.uid, message.arrival.size_octets, message.arrival.flags)
+        for message, stored_email_id in relinks
+    ]
+    await write_identities(connection, target.uid_validity, target.now, identities=identities)
 
 
 async def _mark_oversized(

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from mailkeep.db import Connection, Database, load_queries
 from mailkeep.mailbox.model import AccountId, Disposition, Flags, FolderId, Uid, UidValidity
+from mailkeep.mailbox.relink import has_earlier_identities
 
 _SQL: Final = load_queries("mailkeep.mailbox")
 DEFAULT_PAGE: Final = 10_000
@@ -31,6 +32,14 @@ async def local_uids(db: Database, folder_id: FolderId, *, uid_validity: UidVali
     async with db.connection() as connection:
         cursor = await connection.execute(_SQL["local_uids"], {"folder_id": folder_id, "uid_validity": uid_validity})
         return [row[0] for row in await cursor.fetchall()]
+
+
+async def highest_uid(db: Database, folder_id: FolderId, *, uid_validity: UidValidity) -> int:
+    """The highest UID of all that was on the server when last looked; 0 when nothing is stored."""
+    async with db.connection() as connection:
+        values = {"folder_id": folder_id, "uid_validity": uid_validity}
+        row = await (await connection.execute(_SQL["highest_uid"], values)).fetchone()
+        return 0 if row is None else int(row[0])
 
 
 async def local_flags(
@@ -117,6 +126,8 @@ async def retire_other_uid_validities(
     Only after a complete pass over the recreated folder: until then such rows may still be re-linked (case 4). Works in
     passes of PASS_ROWS rows, each its own transaction; interrupted, it goes on where it was.
     """
+    if not await has_earlier_identities(db, folder_id, uid_validity=uid_validity):
+        return 0  # the usual case costs two looks at an index, not a walk over the folder
     erase = disposition is Disposition.ERASE_LOCAL_COPY
     statement = "erase_other_uid_validities" if erase else "bury_other_uid_validities"
     values = {"folder_id": folder_id, "uid_validity": uid_validity, "observed_at": observed_at, "limit": PASS_ROWS}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mailkeep.config import AccountSettings
 from mailkeep.errors import ConcurrencyConflict, MailkeepError, MailServerUnavailable
@@ -13,17 +13,20 @@ from mailkeep.mailbox import (
     Checkpoint,
     Disposition,
     FolderBinding,
+    UidValidity,
     advance_checkpoint,
+    highest_uid,
     quarantined,
     retire_other_uid_validities,
 )
 from mailkeep.sync.forward import FolderWork, forward_pass
 from mailkeep.sync.link import Link
 from mailkeep.sync.model import FolderOutcome, Outcome
-from mailkeep.sync.plan import completed, fresh_checkpoint, merge_states, plan_folder
+from mailkeep.sync.plan import completed, fresh_checkpoint, merge_states, plan_folder, plan_over_stored
 from mailkeep.sync.progress import Meter
 from mailkeep.sync.reconcile import reconcile_flags, reconcile_removals
 from mailkeep.sync.refill import refill
+from mailkeep.sync.relink import relink_known
 from mailkeep.sync.repair import repair
 from mailkeep.sync.resources import Resources
 from mailkeep.sync.volume import RunBudget
@@ -72,13 +75,13 @@ async def _run(
 ) -> FolderOutcome:
     work = await _open(resources, account, link, turn, meter)
     await resources.measure_storage()
-    reached_end = await forward_pass(work)
+    reached_end = await forward_pass(work, relink_known)
     flags_changed = await reconcile_flags(work)
     gone = await reconcile_removals(work)
     refilled = await refill(work)
     repaired = await repair(work)
     now = resources.now()
-    asked_flags = work.plan.first_uid > 1  # else nothing was held, and what arrived has newer flags than `state`
+    asked_flags = work.plan.held_through > 0  # else nothing was held, and what arrived has newer flags than `state`
     await work.move_checkpoint(
         completed(
             work.checkpoint,
@@ -117,9 +120,16 @@ async def _open(
         status = (await link.call(lambda session: session.status_all([path]))).get(path, status)
     state = merge_states(selected, status)
     plan = plan_folder(turn.checkpoint, state)
+    stored_through = 0
+    if turn.checkpoint is None or turn.checkpoint.remote_uid_next is None:
+        uid_validity = UidValidity(selected.uid_validity)
+        stored_through = await highest_uid(resources.db, turn.binding.folder_id, uid_validity=uid_validity)
+        plan = plan_over_stored(plan, stored_through)
     checkpoint = turn.checkpoint
     if checkpoint is None or plan.starts_over:
         fresh = fresh_checkpoint(state)
+        if stored_through:  # what is held has not been reconciled through this moment
+            fresh = replace(fresh, reconciled_through_modseq=None)
         await advance_checkpoint(resources.db, turn.binding.folder_id, expected=checkpoint, new=fresh)
         checkpoint = fresh
     return FolderWork(

@@ -7,7 +7,7 @@ or quarantined, one chunk at a time in a transaction of its own, and never overt
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -84,8 +84,11 @@ class Fetched:
     claimed: int
 
 
-async def forward_pass(work: FolderWork) -> bool:
-    """Bring in what arrived, as far as this run's bounds allow; whether the folder's end was reached."""
+async def forward_pass(work: FolderWork, narrow: Callable[[FolderWork, UidSet], Awaitable[UidSet]]) -> bool:
+    """Bring in what arrived, as far as this run's bounds allow; whether the folder's end was reached.
+
+    `narrow` takes the UIDs found and leaves those that have to be fetched.
+    """
     plan = work.plan
     if not plan.discovers:
         work.discovered = 0
@@ -95,6 +98,7 @@ async def forward_pass(work: FolderWork) -> bool:
     )
     if work.account.earliest_email_received_date is None:
         work.discovered = len(hits)
+    hits = await narrow(work, hits)
     if not hits:
         return True
     read: asyncio.Queue[tuple[Fetched, asyncio.Task[PreparedBatch]] | None] = asyncio.Queue()

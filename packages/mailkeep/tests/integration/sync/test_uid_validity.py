@@ -1,5 +1,6 @@
 """A folder whose UIDs were given out anew."""
 
+import os
 from datetime import date
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from support.accounts import account_at
 from support.dovecot import Dovecot
 from support.engine import checkpoint, folder, mail, rows, run_once, stored, tombstones
 from support.scripted_imap import ScriptedImap
+from support.tap import Tap
 
 from mailkeep.config import AccountSettings
 from mailkeep.db import Database
@@ -44,6 +46,55 @@ async def test_known_mail_is_linked_again_and_what_arrived_meanwhile_is_found(
     assert {row[0] for row in await rows(db, "SELECT uid_validity FROM stored_emails")} == {77_777}
     again = await run_once(db, tmp_path, account(dovecot, user))
     assert folder(again).was_proven_unchanged
+
+
+@pytest.mark.case("1", "4", "85")
+@pytest.mark.spec("SYNC-51", "SYNC-71")
+async def test_a_large_folder_is_linked_again_without_fetching_content(
+    db: Database, tmp_path: Path, dovecot: Dovecot, user: str
+) -> None:
+    """Ids, conversations, documents and octets stay, and only Message-IDs and sizes are asked for (MAILKEEP_RELINKED)."""
+    count = int(os.environ.get("MAILKEEP_RELINKED", "2000"))
+    derived = """
+        SELECT e.id, e.email_thread_id, e.parent_stored_email_id, e.stored_at, d.extracted_at, c.sha256_hash, c.stored_at
+        FROM stored_emails e JOIN email_search_documents d ON d.stored_email_id = e.id
+        JOIN email_message_contents c ON c.stored_email_id = e.id ORDER BY e.id"""
+    dovecot.fill(user, "INBOX", [mail(number) for number in range(count)])
+    await run_once(db, tmp_path, account(dovecot, user), until_complete=True)
+    before = await rows(db, derived)
+    with dovecot.client(user) as other:
+        other.flag("INBOX", 3, "\\Flagged")
+    dovecot.set_uid_validity(user, "INBOX", 123_456)
+    async with Tap(dovecot.ports.plain) as tap:
+        outcome = await run_once(db, tmp_path, account_at(tap.port, user_name=user), until_complete=True)
+    assert len(before) == count
+    assert await rows(db, derived) == before
+    assert {row[0] for row in await rows(db, "SELECT DISTINCT uid_validity FROM stored_emails")} == {123_456}
+    assert (folder(outcome).arrivals.relinked, folder(outcome).octets_fetched) == (count, 0)
+    assert (await stored(db))[3][3] is True
+    assert not tap.commands("BODY.PEEK[]")
+    assert len(tap.commands("PEEK")) == -(-count // 1000)
+    assert await tombstones(db) == []
+    assert folder(await run_once(db, tmp_path, account(dovecot, user))).was_proven_unchanged
+
+
+@pytest.mark.case("1", "85")
+async def test_messages_that_only_their_content_tells_apart_are_linked_by_it(
+    db: Database, tmp_path: Path, dovecot: Dovecot, user: str
+) -> None:
+    """The same Message-ID and size twice, and no Message-ID at all: these are fetched, the unmistakable one is not."""
+    twins = [mail("twin").replace(b"text of twin", b"text of tw" + end) for end in (b"i1", b"i2")]
+    nameless = b"Subject: no name\r\n\r\nnothing\r\n"
+    dovecot.fill(user, "INBOX", [*twins, nameless, mail("alone")])
+    await run_once(db, tmp_path, account(dovecot, user))
+    before = {row[1]: row[0] for row in (await stored(db)).values()}
+    dovecot.set_uid_validity(user, "INBOX", 88_888)
+    async with Tap(dovecot.ports.plain) as tap:
+        outcome = await run_once(db, tmp_path, account_at(tap.port, user_name=user))
+    assert {row[1]: row[0] for row in (await stored(db)).values()} == before
+    assert folder(outcome).arrivals.relinked == 4
+    assert folder(outcome).octets_fetched == sum(map(len, [*twins, nameless]))
+    assert await tombstones(db) == []
 
 
 @pytest.mark.case("1", "2")
@@ -87,8 +138,8 @@ async def test_a_first_pass_that_is_interrupted_by_a_new_identity_starts_over(
         db, tmp_path, account(dovecot, user), max_metadata_batch_size=2, max_metadata_batches_per_run=1
     )
     assert folder(second).more_remains
-    assert (await checkpoint(db))[:2] == (999, 2)
-    assert len(await stored(db)) == 4
+    assert (await checkpoint(db))[:2] == (999, 6)  # four linked, two fetched
+    assert len(await stored(db)) == 6
     assert await tombstones(db) == []
     last = await run_once(db, tmp_path, account(dovecot, user), until_complete=True)
     assert not last.more_remains
