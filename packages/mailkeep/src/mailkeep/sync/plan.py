@@ -38,6 +38,13 @@ class FolderPlan:
     compares_uids: bool
     held_before: int | None = None
     """How many messages the folder had when our last complete pass ended; None when no pass was complete."""
+    stored_through: int = 0
+    """The highest UID that is stored already, where that is beyond the checkpoint: after a rewind (SYNC-128)."""
+
+    @property
+    def held_through(self) -> int:
+        """Up to which UID messages may be held whose flags and presence are to be reconciled; 0 for none."""
+        return max(self.first_uid - 1, self.stored_through)
 
 
 def is_proven_unchanged(checkpoint: Checkpoint | None, state: FolderState | None) -> bool:
@@ -76,6 +83,17 @@ def plan_folder(checkpoint: Checkpoint | None, state: FolderState) -> FolderPlan
         ),
         held_before=None if checkpoint.remote_uid_next is None else checkpoint.remote_message_count,
     )
+
+
+def plan_over_stored(plan: FolderPlan, stored_through: int) -> FolderPlan:
+    """The plan for a folder without a complete pass that holds messages up to `stored_through`.
+
+    A rewound folder: what was stored before is reconciled whole although the pass begins at the first message.
+    """
+    if stored_through < plan.first_uid:
+        return plan
+    question = FlagQuestion.ALL if plan.first_uid == 1 else plan.flags
+    return replace(plan, stored_through=stored_through, flags=question, compares_uids=True)
 
 
 def merge_states(selected: Selected, status: FolderState | None) -> FolderState:

@@ -33,7 +33,7 @@ APPLIED_AT_ONCE = 2_000  # messages of one UPDATE
 
 async def reconcile_flags(work: FolderWork) -> int:
     """Bring stored flags in line with the server's; how many messages changed. Keeps what it says of removals."""
-    held_through = work.plan.first_uid - 1
+    held_through = work.plan.held_through
     if work.plan.flags is FlagQuestion.NONE or not held_through:
         return 0
     changed = 0
@@ -91,7 +91,7 @@ async def reconcile_removals(work: FolderWork) -> int:
 
     Raises IncompleteAnswer when the server contradicts itself about what it holds.
     """
-    held_through = work.plan.first_uid - 1
+    held_through = work.plan.held_through
     said = work.vanished or UidSet()
     gone, is_believed = 0, work.vanished is not None
     meanwhile = await work.link.call(_take_vanished)
