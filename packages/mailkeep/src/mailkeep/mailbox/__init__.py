@@ -60,6 +60,7 @@ from mailkeep.mailbox.reconcile import (
     retire_other_uid_validities,
 )
 from mailkeep.mailbox.rederive import RederivationRun, rederivation_runs, rederive_pass, request_rederivation
+from mailkeep.mailbox.relink import NewIdentity, has_earlier_identities, relink, unmistakable_identities
 from mailkeep.mailbox.repairs import RepairObstacle, awaiting_repair, folders_to_mend, note_repair_attempts
 from mailkeep.mailbox.scope import ReadableFolder, Scope, resolve_scope
 from mailkeep.mailbox.status import folder_status, stored_count
@@ -82,6 +83,7 @@ __all__ = [
     "FolderStatus",
     "LastProof",
     "ModSeq",
+    "NewIdentity",
     "PreparedBatch",
     "PreparedMessage",
     "ProofCounts",
@@ -112,6 +114,7 @@ __all__ = [
     "folder_status",
     "folders_awaiting_content",
     "folders_to_mend",
+    "has_earlier_identities",
     "header_only_uids",
     "highest_uid",
     "load_checkpoint",
@@ -129,6 +132,7 @@ __all__ = [
     "rederivation_runs",
     "rederive_pass",
     "release_quarantine",
+    "relink",
     "request_rederivation",
     "resolve_scope",
     "retire_other_uid_validities",
@@ -137,5 +141,6 @@ __all__ = [
     "store_prepared",
     "stored_count",
     "unbury",
+    "unmistakable_identities",
     "untried_quarantine",
 ]

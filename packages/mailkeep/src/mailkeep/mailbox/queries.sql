@@ -116,6 +116,15 @@ WHERE e.mail_folder_id = %(folder_id)s AND e.uid_validity <> %(uid_validity)s
   AND e.internet_message_id IS NULL AND c.sha256_hash = ANY(%(digests)s)
 ORDER BY e.remote_expunge_observed_at IS NOT NULL, e.uid_validity DESC, e.uid;
 
+-- name: unmistakable_identities
+-- Rows of another UIDVALIDITY, alone there with their Message-ID and size; a tombstone makes a pair doubtful.
+SELECT (array_agg(id))[1], internet_message_id, size_octets
+FROM stored_emails
+WHERE mail_folder_id = %(folder_id)s AND (uid_validity < %(uid_validity)s OR uid_validity > %(uid_validity)s)
+  AND internet_message_id IS NOT NULL
+GROUP BY internet_message_id, size_octets
+HAVING count(*) = 1 AND bool_and(remote_expunge_observed_at IS NULL);
+
 -- name: relink
 -- Rows of an older UIDVALIDITY take their new identity; ids, octets and everything derived stay.
 UPDATE stored_emails e SET

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from mailkeep.db import Connection, Database, load_queries
 from mailkeep.mailbox.model import AccountId, Disposition, Flags, FolderId, Uid, UidValidity
+from mailkeep.mailbox.relink import has_earlier_identities
 
 _SQL: Final = load_queries("mailkeep.mailbox")
 DEFAULT_PAGE: Final = 10_000
@@ -125,6 +126,8 @@ async def retire_other_uid_validities(
     Only after a complete pass over the recreated folder: until then such rows may still be re-linked (case 4). Works in
     passes of PASS_ROWS rows, each its own transaction; interrupted, it goes on where it was.
     """
+    if not await has_earlier_identities(db, folder_id, uid_validity=uid_validity):
+        return 0  # the usual case costs two looks at an index, not a walk over the folder
     erase = disposition is Disposition.ERASE_LOCAL_COPY
     statement = "erase_other_uid_validities" if erase else "bury_other_uid_validities"
     values = {"folder_id": folder_id, "uid_validity": uid_validity, "observed_at": observed_at, "limit": PASS_ROWS}

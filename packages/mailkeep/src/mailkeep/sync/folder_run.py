@@ -26,6 +26,7 @@ from mailkeep.sync.plan import completed, fresh_checkpoint, merge_states, plan_f
 from mailkeep.sync.progress import Meter
 from mailkeep.sync.reconcile import reconcile_flags, reconcile_removals
 from mailkeep.sync.refill import refill
+from mailkeep.sync.relink import relink_known
 from mailkeep.sync.repair import repair
 from mailkeep.sync.resources import Resources
 from mailkeep.sync.volume import RunBudget
@@ -74,7 +75,7 @@ async def _run(
 ) -> FolderOutcome:
     work = await _open(resources, account, link, turn, meter)
     await resources.measure_storage()
-    reached_end = await forward_pass(work)
+    reached_end = await forward_pass(work, relink_known)
     flags_changed = await reconcile_flags(work)
     gone = await reconcile_removals(work)
     refilled = await refill(work)
