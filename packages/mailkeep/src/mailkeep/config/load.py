@@ -87,6 +87,8 @@ def _read_table(source: Path) -> dict[str, Any]:
         return tomllib.loads(octets.decode("utf-8"))
     except UnicodeDecodeError:
         raise ConfigurationRefused(f"{source} is not UTF-8 text") from None
+    except RecursionError:
+        raise ConfigurationRefused(f"{source} is not valid TOML (nested too deeply)") from None
     except tomllib.TOMLDecodeError as error:
         # The parser's sentence names keys and a position; keep the position only, since a key may be a stray secret.
         at = str(error).rpartition("(")[2].rstrip(")")

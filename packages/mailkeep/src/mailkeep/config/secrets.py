@@ -163,9 +163,10 @@ def _read_regular_file(path: Path) -> bytes:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise SecretUnavailable(f"the file of a secret cannot be opened: {reason} (ProviderUnavailable)") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # asked before Python opens it, which takes no folder
+        os.close(descriptor)
+        raise SecretUnavailable("a secret is not in a regular file (TargetNotRegularFile)")
     with os.fdopen(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise SecretUnavailable("a secret is not in a regular file (TargetNotRegularFile)")
         octets = stream.read(MAX_SECRET_BYTES + 1)
     if len(octets) > MAX_SECRET_BYTES:
         raise SecretUnavailable("the file of a secret is larger than 1 MiB (MaterialTooLarge)")

@@ -179,6 +179,7 @@ def _authenticate(
     ]
     mechanism = choose_mechanism(transport.capabilities, permitted)
     by_token = mechanism in TOKEN_MECHANISMS
+    _refuse_line_breaks(account.user_name or "", token if by_token else secret)
     transport.untagged_responses.pop("CAPABILITY", None)  # what was offered before signing in no longer holds
     try:
         if by_token and token is not None:
@@ -198,6 +199,14 @@ def _authenticate(
     lines = transport.untagged_responses.get("CAPABILITY") or [b""]
     last = lines[-1]
     return frozenset((last if isinstance(last, bytes) else b"").decode("latin-1").upper().split())
+
+
+def _refuse_line_breaks(user: str, credential: SecretStr | None) -> None:
+    """What holds a line break would go out as a further command of somebody else's making (SYNC-29): a name that was
+    pasted in, or a file of several lines where a password should be."""
+    sent = user + (credential.get_secret_value() if credential is not None else "")
+    if set(sent) & {"\r", "\n", "\0"}:
+        raise MechanismRefused("the user name or the password holds a line break or a NUL and cannot be sent")
 
 
 def _present_password(transport: _Transport, mechanism: str, user: str, secret: SecretStr) -> None:

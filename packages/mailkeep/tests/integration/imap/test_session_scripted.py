@@ -8,7 +8,14 @@ from pydantic import SecretStr
 from support.accounts import account_at
 from support.scripted_imap import PASSWORD, ScriptedImap
 
-from mailkeep.errors import CommandRefused, IncompleteAnswer, LoginRejected, MailServerUnavailable, TooManyFolders
+from mailkeep.errors import (
+    CommandRefused,
+    IncompleteAnswer,
+    LoginRejected,
+    MailServerUnavailable,
+    MechanismRefused,
+    TooManyFolders,
+)
 from mailkeep.imap import LiteralAbandoned, ReadOnlySession, Timeouts, UidSet
 
 pytestmark = pytest.mark.anyio
@@ -510,3 +517,20 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
     async with ScriptedImap(greeting="* BYE too busy") as server:
         with pytest.raises(MailServerUnavailable):
             await connect(server)
+
+
+@pytest.mark.spec("SYNC-29")
+@pytest.mark.parametrize("capabilities", ["IMAP4rev1", "IMAP4rev1 AUTH=PLAIN"])
+@pytest.mark.parametrize(
+    ("user", "password"),
+    [("anna\r\nA1 DELETE INBOX", PASSWORD), ("anna", f"{PASSWORD}\nA1 EXPUNGE"), ("anna", "a\0b"), ("an\rna", "x")],
+)
+async def test_a_line_break_in_a_name_or_password_never_becomes_a_command(
+    capabilities: str, user: str, password: str
+) -> None:
+    """Neither a pasted name nor a password file of several lines reaches the server at all."""
+    async with ScriptedImap(capabilities=capabilities) as server:
+        settings = account_at(server.port).model_copy(update={"user_name": user})
+        with pytest.raises(MechanismRefused):
+            await ReadOnlySession.connect(settings, SecretStr(password), timeouts=FAST)
+    assert not [command for command in server.commands if not command.startswith(("CAPABILITY", "LOGOUT"))]

@@ -127,6 +127,12 @@ def test_a_file_that_is_not_toml_is_refused_with_its_position_only(tmp_path: Pat
     assert "sentinel" not in str(caught.value)
 
 
+def test_a_file_nested_without_end_is_refused(tmp_path: Path) -> None:
+    """Thousands of brackets are a defect of the file, told with its name."""
+    with pytest.raises(ConfigurationRefused, match="nested too deeply"):
+        load_settings(write(tmp_path, "a = " + "[" * 50_000))
+
+
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     """Octets that are no UTF-8 are a defect, not a crash."""
     (tmp_path / "mailkeep.toml").write_bytes(b"\xff\xfe\x00")

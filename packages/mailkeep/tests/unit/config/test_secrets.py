@@ -57,6 +57,7 @@ def test_what_is_no_usable_secret_is_refused_by_its_kind(tmp_path: Path) -> None
     (tmp_path / "large").write_bytes(b"x" * (MAX_SECRET_BYTES + 1))
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
     expected = {
         "file:missing": "MaterialNotFound",
         "file:empty": "MaterialEmpty",
@@ -64,6 +65,7 @@ def test_what_is_no_usable_secret_is_refused_by_its_kind(tmp_path: Path) -> None
         "file:binary": "MaterialNotText",
         "file:pipe": "TargetNotRegularFile",
         "file:/dev/null": "TargetNotRegularFile",
+        "file:folder": "TargetNotRegularFile",
         "env:MAILKEEP_TEST_UNSET": "MaterialNotFound",
         "vault:x": "ProviderUnavailable",
         "hunter2": "SchemeMissing",
