@@ -41,6 +41,7 @@ async def forget(db: Database, *uids: int) -> None:
         await connection.execute("DELETE FROM stored_emails WHERE uid = ANY(%s)", (list(uids),))
 
 
+@pytest.mark.spec("SYNC-143")
 @pytest.mark.case("212", "218")
 async def test_equal_counts_do_not_hide_a_hole(db: Database, tmp_path: Path, dovecot: Dovecot, user: str) -> None:
     """One message lost and one that the server has no more: the counts agree, the UIDs do not; nothing is fetched."""
@@ -63,6 +64,7 @@ async def test_equal_counts_do_not_hide_a_hole(db: Database, tmp_path: Path, dov
     assert status.proof == LastProof(inbox.proved_at, server=20, holes=1, surplus=1)
 
 
+@pytest.mark.spec("SYNC-143")
 @pytest.mark.case("212")
 @pytest.mark.parametrize("server", ["dovecot", "plain_dovecot"])
 async def test_holes_are_filled_through_the_arrival_path_and_counted(
@@ -93,6 +95,7 @@ async def test_holes_are_filled_through_the_arrival_path_and_counted(
         assert not any("\\Seen" in flags for flags in other.flags("INBOX").values())
 
 
+@pytest.mark.spec("SYNC-143")
 async def test_skipped_mail_is_no_hole_and_has_its_reason(
     db: Database, tmp_path: Path, dovecot: Dovecot, user: str
 ) -> None:
