@@ -39,7 +39,7 @@ class OAuthEndpoints:
     keeps_secret: bool = False
 
 
-# Seen in the providers' own documents for installed applications, 2026-08-12.
+# Written from general knowledge of both providers and not tried against them: docs/guide/oauth.md says so too.
 GOOGLE = OAuthEndpoints(
     # Without these switches Google gives no refresh token, or none the second time.
     authorization="https://accounts.google.com/o/oauth2/v2/auth?access_type=offline&prompt=consent",
