@@ -38,12 +38,12 @@ bench: setup dovecot rivals ## measure against mbsync, mu and notmuch (NAME=firs
 docs: setup ## write docs/reference anew from the code
 	@$(BIN)/python -m mailkeep.cli.reference
 
-sweep: ## remove what runs leave behind: var, caches
-	@rm -rf var .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
-	@find packages benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+sweep: setup dovecot ## the kill and cut tests in full length, before a release
+	@MAILKEEP_KILLS=$(or $(KILLS),20) $(BIN)/python -m pytest packages/mailkeep/tests/integration/sync/test_kill.py $(wildcard packages/mailkeep/tests/integration/sync/test_cuts.py)
 
-clean: sweep ## remove the virtual environment as well
-	@rm -rf .venv
+clean: ## remove the virtual environment, var and caches
+	@rm -rf .venv var .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	@find packages benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup: $(READY)
 
