@@ -79,6 +79,9 @@ class Tap:
         while octets := await reader.read(65536):
             passed += len(octets)
             if self.cut_after is not None and passed > self.cut_after:
+                writer.write(octets[: max(len(octets) - (passed - self.cut_after), 0)])
+                with contextlib.suppress(ConnectionError):
+                    await writer.drain()
                 return
             writer.write(octets)
             await writer.drain()
