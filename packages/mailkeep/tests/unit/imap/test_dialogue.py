@@ -60,7 +60,8 @@ def test_a_fetch_that_would_mark_mail_as_read_cannot_be_sent(items: bytes) -> No
 def test_every_set_of_fetch_items_is_parenthesised_and_none_asks_for_structure() -> None:
     """Several items without parentheses are not one request; ENVELOPE and BODYSTRUCTURE are never asked for."""
     items = {name: value for name, value in vars(session).items() if name.endswith("_ITEMS")}
-    assert set(items) == {"METADATA_ITEMS", "RECONCILIATION_ITEMS", "CONTENT_ITEMS", "HEADER_ITEMS"}
+    names = {"METADATA_ITEMS", "RECONCILIATION_ITEMS", "CONTENT_ITEMS", "HEADER_ITEMS", "IDENTITY_ITEMS"}
+    assert set(items) == names
     for value in items.values():
         assert value.startswith(b"(")
         assert value.endswith(b")")
