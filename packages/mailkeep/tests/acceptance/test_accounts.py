@@ -63,7 +63,9 @@ def test_an_unreachable_server_is_named_with_its_code(installation: Installation
         *("account", "add", "--id", "work", "--host", "127.0.0.1", "--port", "1", "--user", "anna"),
         *("--password-stdin", "--security", "none"),
     )
-    assert "[22001]" in installation.run(*arguments, stdin="x\n", code=3).err
+    refused = installation.run(*arguments, stdin="x\n", code=3)
+    assert "[22001]" in refused.err
+    assert "--security tls" in refused.err
     installation.run(*arguments, "--no-test", stdin="x\n")
     assert "[22001]" in installation.run("account", "test", "work", code=3).err
     assert "[22001]" in installation.run("sync", "--once", code=3).err
@@ -80,7 +82,10 @@ def test_a_certificate_nobody_trusts_is_refused_until_its_authority_is_given(
         *("account", "add", "--id", "work", "--host", "127.0.0.1", "--port", str(port)),
         *("--user", "anna", "--password-stdin", "--security", security),
     )
-    assert "[21003]" in installation.run(*arguments, stdin=f"{PASSWORD}\n", code=3).err
+    refused = installation.run(*arguments, stdin=f"{PASSWORD}\n", code=3)
+    assert "[21003]" in refused.err
+    assert "--ca" in refused.err
+    assert ("--security starttls" in refused.err) is (security == "tls")
     installation.run(*arguments, "--ca", str(mail_server.authority), stdin=f"{PASSWORD}\n")
     installation.run("sync", "--once")
 
@@ -103,6 +108,16 @@ def test_a_preset_fills_in_the_server(installation: Installation) -> None:
     assert 'host = "imap.mail.me.com"' in text
     assert 'user_name = "ann"' in text
     installation.run("account", "add", "--preset", "nowhere", code=2)
+
+
+def test_the_next_command_can_be_typed_as_shown(installation: Installation, mail_server: Dovecot) -> None:
+    """An id with a space is quoted in the command that is proposed."""
+    added = installation.run(
+        *("account", "add", "--id", "at home", "--host", "127.0.0.1", "--port", str(mail_server.ports.plain)),
+        *("--user", "anna", "--password-stdin", "--security", "none"),
+        stdin=f"{PASSWORD}\n",
+    )
+    assert "mailkeep sync --once --account 'at home'" in added.err
 
 
 def test_a_second_account_of_one_id_is_refused(installation: Installation, mail_server: Dovecot) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import getpass
 import ipaddress
+import itertools
+import shlex
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -35,7 +38,7 @@ from mailkeep.cli.consent import (
     require_key,
     sign_in,
 )
-from mailkeep.cli.exits import ExitCode, run
+from mailkeep.cli.exits import ExitCode, report, run
 from mailkeep.cli.terminal import say
 from mailkeep.config import AccountKind, AccountSettings, home, load_settings, resolve_secret
 from mailkeep.config.accounts import ConnectionSecurity
@@ -45,7 +48,16 @@ from mailkeep.config.presets import PRESETS, Credential, Preset, preset_for_addr
 from mailkeep.config.secrets import forget_secret, keep_in_file, keep_in_keyring
 from mailkeep.config.values import printable
 from mailkeep.display import neutralise
-from mailkeep.errors import ConfigurationRefused, LoginRejected, MailServerError, TransportPolicyRefused
+from mailkeep.errors import (
+    CertificateRefused,
+    ConfigurationRefused,
+    LoginRejected,
+    MailServerError,
+    MailServerUnavailable,
+    TransportPolicyRefused,
+)
+
+PASSWORD_ATTEMPTS = 3
 
 
 class Security(StrEnum):
@@ -179,14 +191,17 @@ def add(
     if not local:
         chosen = _ask_address(answers, chosen, address) if interactive else chosen
         _fill_from_preset(answers, chosen, address)
-    _fill_blanks(answers, interactive=interactive)
+    settings = load_settings(home())
+    taken = {account.account_id for account in settings.mail_synchronization.accounts}
+    _fill_blanks(answers, interactive=interactive, taken=taken)
     _refuse_unprotected(answers)
     if answers.ca is not None and not answers.ca.expanduser().is_file():
         raise ConfigurationRefused("the file given with --ca does not exist")
-    settings = load_settings(home())
     assert answers.account_id is not None
     if settings.account(answers.account_id) is not None:
-        raise ConfigurationRefused(f"there is an account {neutralise(answers.account_id)} already")
+        raise ConfigurationRefused(
+            f"there is an account {neutralise(answers.account_id)} already; choose another one with --id"
+        )
     if local:
         add_account(home(), _document(answers, reference=None))
         say(f"Added the local account {neutralise(answers.account_id)}. Fill it with: mailkeep import PATH --account …")
@@ -200,7 +215,7 @@ def add(
     secret = _password(answers, password_stdin=password_stdin, password_from=password_from, interactive=interactive)
     if not no_test:
         candidate = _candidate(_document(answers, reference=UNSAVED))
-        _test_before_saving(answers, secret, chosen, candidate, None)
+        secret = _proven(answers, secret, chosen, candidate, may_ask=interactive and password_from is None)
         if interactive and not typer.confirm("Save this account?", default=True, err=True):
             raise typer.Exit(ExitCode.FAILED)
     _save(answers, secret, password_from=password_from, keyring=keyring)
@@ -260,7 +275,7 @@ def _fill_from_preset(answers: Answers, preset: Preset | None, address: str | No
         answers.security = next(security for security, mode in _MODES.items() if mode is preset.security)
 
 
-def _fill_blanks(answers: Answers, *, interactive: bool) -> None:
+def _fill_blanks(answers: Answers, *, interactive: bool, taken: Collection[str]) -> None:
     """Ask for what is missing, or refuse naming all of it at once where nobody can be asked."""
     if not interactive:
         wanted = {"--id": answers.account_id}
@@ -275,11 +290,22 @@ def _fill_blanks(answers: Answers, *, interactive: bool) -> None:
     answers.security = answers.security or Security.TLS
     answers.port = answers.port or _DEFAULT_PORTS[answers.security]
     if answers.account_id is None:
-        domain = (answers.user_name or "").rpartition("@")[2] or "mail"
-        answers.account_id = typer.prompt("Id of the account here", default=domain.partition(".")[0], err=True)
+        answers.account_id = _ask_id(answers.user_name or "", taken)
     answers.account_id = (answers.account_id or "").strip()
     if not printable(answers.account_id):
         raise typer.BadParameter("should be printable and not blank", param_hint="--id")
+
+
+def _ask_id(user_name: str, taken: Collection[str]) -> str:
+    """Ask until an id is given that no account has; a free one is proposed, so a second account needs no thought."""
+    wished = (user_name.rpartition("@")[2] or "mail").partition(".")[0]
+    numbered = (f"{wished}-{number}" for number in itertools.count(2))
+    proposed = next(name for name in itertools.chain([wished], numbered) if name not in taken)
+    while True:
+        given: str = typer.prompt("Id of the account here", default=proposed, err=True)
+        if given.strip() not in taken:
+            return given
+        say(f"There is an account {neutralise(given.strip())} already.")
 
 
 def is_loopback(host: str) -> bool:
@@ -322,6 +348,9 @@ def _password(answers: Answers, *, password_stdin: bool, password_from: str | No
         text = getpass.getpass(f"Password for {neutralise(answers.user_name or '')}: ", stream=sys.stderr)
     except EOFError:
         raise typer.Abort from None
+    except KeyboardInterrupt:
+        say("")  # the line of the question is still open
+        raise
     if not text:
         raise ConfigurationRefused("the password is empty")
     return SecretStr(text)
@@ -363,6 +392,25 @@ def _candidate(document: dict[str, Any]) -> AccountSettings:
         raise ConfigurationRefused("the account cannot be saved: " + "; ".join(defects), defects=defects) from None
 
 
+def _proven(
+    answers: Answers, secret: SecretStr, preset: Preset | None, candidate: AccountSettings, *, may_ask: bool
+) -> SecretStr:
+    """The password that the server took: a mistyped one may be typed again where somebody can be asked."""
+    attempts_left = PASSWORD_ATTEMPTS if may_ask else 1
+    while True:
+        try:
+            _test_before_saving(answers, secret, preset, candidate, None)
+        except LoginRejected as error:
+            attempts_left -= 1
+            if not attempts_left:
+                say("Nothing was saved.")
+                raise
+            report(error)
+        else:
+            return secret
+        secret = _password(answers, password_stdin=False, password_from=None, interactive=True)
+
+
 def _test_before_saving(
     answers: Answers,
     secret: SecretStr | None,
@@ -377,7 +425,9 @@ def _test_before_saving(
         if token is None and preset is not None and preset.credential is not Credential.PASSWORD:
             say(f"{preset.title} expects: {preset.credential.value}. {preset.note}")
         raise
-    except MailServerError:
+    except MailServerError as error:
+        if (advice := _advice(error, answers)) is not None:
+            say(advice)
         say("Nothing was saved. Use --no-test to save the account without logging in.")
         raise
     show_folders(folders, to_stderr=True)
@@ -385,6 +435,23 @@ def _test_before_saving(
     for _, path in answers.folders:
         if path not in listed and path.upper() != "INBOX":
             say(f"Warning: the server lists no folder {neutralise(path)}; it will be reported as AliasUnresolved.")
+
+
+def _advice(error: MailServerError, answers: Answers) -> str | None:
+    """What people usually got wrong when a first connection fails so; None when there is nothing to add."""
+    implicit_tls = answers.security is Security.TLS
+    if isinstance(error, CertificateRefused):
+        certificate = "its certificate is for another name or from an authority unknown here (give that with --ca FILE)"
+        if not implicit_tls:
+            return f"Port {answers.port}: {certificate}."
+        return (
+            f"Port {answers.port}: either it does not speak TLS from the start, as 143 does not (then use --security "
+            f"starttls), or {certificate}."
+        )
+    if isinstance(error, MailServerUnavailable):
+        advice = "Check the name of the server and the port."
+        return advice if implicit_tls else f"{advice} A port that speaks TLS from the start wants --security tls."
+    return None
 
 
 def _save(answers: Answers, secret: SecretStr, *, password_from: str | None, keyring: bool) -> None:
@@ -401,7 +468,7 @@ def _save(answers: Answers, secret: SecretStr, *, password_from: str | None, key
         if password_from is None:
             forget_secret(reference, home())
         raise
-    shown = neutralise(answers.account_id)
+    shown = shlex.quote(neutralise(answers.account_id))
     say(f"Saved. Mirror it now with: mailkeep sync --once --account {shown}")
 
 
@@ -443,4 +510,4 @@ def _save_with_consent(account_id: str, document: dict[str, Any], app_there: App
         if reference is not None:
             forget_secret(reference, home())
         raise
-    say(f"Saved. Mirror it now with: mailkeep sync --once --account {neutralise(account_id)}")
+    say(f"Saved. Mirror it now with: mailkeep sync --once --account {shlex.quote(neutralise(account_id))}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -66,4 +67,6 @@ async def _mcp() -> None:
     from mailkeep.mcp import run_stdio
 
     async with App.open(home()) as mailkeep:
+        if sys.stdin.isatty():
+            say("This command is for MCP clients, which start it themselves. It waits for one; Ctrl-C ends it.")
         await run_stdio(mailkeep)
