@@ -86,8 +86,9 @@ def test_imports_go_to_one_folder_when_told(installation: Installation, tmp_path
 @pytest.mark.usefixtures("mail_server")
 def test_refusals_name_what_is_wrong(mirrored: Installation, tmp_path: Path) -> None:
     """Missing paths, files that are no mail, and mirrored accounts are refused in a sentence."""
+    assert "[91001]" in mirrored.run("import", str(tmp_path / "missing"), "--account", "never", code=1).err
+    assert [account["id"] for account in mirrored.run("account", "list", "--json").json["accounts"]] == ["work"]
     (tmp_path / "notes").write_text("just text")
-    assert "[91001]" in mirrored.run("import", str(tmp_path / "missing"), code=1).err
     assert "[91001]" in mirrored.run("import", str(tmp_path / "notes"), code=1).err
     (tmp_path / "a.eml").write_bytes(PLAIN)
     assert "local account" in mirrored.run("import", str(tmp_path / "a.eml"), "--account", "work", code=2).err

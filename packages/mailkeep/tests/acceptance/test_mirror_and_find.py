@@ -159,6 +159,14 @@ def test_without_an_account_people_are_told_how_to_add_one(installation: Install
     assert "account add" in installation.run("status").err
     assert "account add" in installation.run("sync", "--once", code=2).err
     assert installation.run("search", "x", "--json").json["matches"] == []
+    assert "account add" in installation.run("search", "x").err
+
+
+def test_a_folder_that_is_not_here_is_not_taken_for_one_to_be_mirrored(reading: Installation) -> None:
+    """A mistyped folder is named as the reason, where everything is mirrored already."""
+    found = reading.run("search", "x", "--folder", "NOWHERE")
+    assert "No folder of that name" in found.err
+    assert "sync --once" not in found.err
 
 
 def test_a_reader_that_goes_away_is_no_failure(reading: Installation) -> None:

@@ -115,6 +115,11 @@ def guarded(command: Callable[[], Any]) -> int:
     except KeyboardInterrupt:
         say("Interrupted.")
         return ExitCode.INTERRUPTED
+    except SystemExit as ended:
+        # The command line library turns Ctrl-C inside a command into this code and says nothing.
+        if ended.code == ExitCode.INTERRUPTED:
+            say("Interrupted.")
+        raise
     except MailkeepError as error:
         _debug()
         return report(error)

@@ -13,7 +13,7 @@ from rich.text import Text
 from mailkeep.app import App, ShownMessage
 from mailkeep.cli.exits import run
 from mailkeep.cli.terminal import out, say, show, show_json, table
-from mailkeep.config import home
+from mailkeep.config import home, load_settings
 from mailkeep.display import moment, neutralise, size
 from mailkeep.search import (
     Direction,
@@ -112,7 +112,7 @@ def list_mail(
             ],
         )
         if not page.emails:
-            say("Nothing is stored that fits." + _freshness_hint(page.folder_freshness))
+            say("Nothing is stored that fits." + _freshness_hint(page.folder_freshness, request.folders))
         if page.next_cursor is not None:
             say(f"More: add --cursor {page.next_cursor}")
 
@@ -159,7 +159,7 @@ def search(
         for match in result.matches:
             _show_match(match)
         if not result.matches:
-            say("Nothing found." + _freshness_hint(result.folder_freshness))
+            say("Nothing found." + _freshness_hint(result.folder_freshness, request.folders))
         else:
             about = "" if result.match_count.is_exact else "about "
             say(f"{len(result.matches)} of {about}{result.match_count.count} matches. Read one with: mailkeep show ID")
@@ -340,7 +340,11 @@ def _freshness(folders: tuple[FolderFreshness, ...]) -> list[dict[str, object]]:
     ]
 
 
-def _freshness_hint(folders: tuple[FolderFreshness, ...]) -> str:
+def _freshness_hint(folders: tuple[FolderFreshness, ...], asked: tuple[str, ...] | None) -> str:
+    if not folders and asked:
+        return " No folder of that name is kept here; see them with: mailkeep status"
     if not folders or all(folder.synchronized_at is None for folder in folders):
+        if not load_settings(home()).mail_synchronization.accounts:
+            return " There is no account yet; add one with: mailkeep account add"
         return " Nothing has been mirrored yet; run: mailkeep sync --once"
     return ""

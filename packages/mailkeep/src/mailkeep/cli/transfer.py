@@ -24,6 +24,7 @@ from mailkeep.config import home, load_settings
 from mailkeep.config.edit import add_account
 from mailkeep.config.values import printable
 from mailkeep.display import neutralise, size
+from mailkeep.errors import TransferSourceRefused
 from mailkeep.search import Filters, ListRequest
 from mailkeep.transfer import ExportFormat, ImportOutcome, Unreadable
 
@@ -50,6 +51,10 @@ def import_mail(
     """
     if folder is not None and (not printable(folder) or len(folder) > 128):
         raise typer.BadParameter("should be 1 to 128 printable characters", param_hint="--folder")
+    try:
+        path.lstat()  # before an account is made for mail that is not there
+    except OSError as error:
+        raise TransferSourceRefused(f"{path} cannot be read: {error.strerror or type(error).__name__}") from error
     if load_settings(home()).account(account) is None:
         add_account(home(), {"account_id": account, "display_name": account, "kind": "local"})
         say(f"Made the local account {neutralise(account)}.")

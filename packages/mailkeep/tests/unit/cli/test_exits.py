@@ -92,6 +92,14 @@ def test_ctrl_c_has_its_own_code() -> None:
     assert guarded(lambda: None) == 0
 
 
+def test_ctrl_c_inside_a_command_is_not_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command line library ends the process without a word; people are told, and of nothing else."""
+    for code, said in ((ExitCode.INTERRUPTED, "Interrupted.\n"), (2, "")):
+        with pytest.raises(SystemExit):
+            raising(SystemExit(int(code)))
+        assert capsys.readouterr().err == said
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_cancels_the_work_which_tidies_up(number: signal.Signals) -> None:
     """Both signals end a command as Ctrl-C does, after its own cleaning up."""
