@@ -82,7 +82,11 @@ def test_mistakes_are_short_pages(reading: Installation) -> None:
         status, text, _ = browser.get("/message/sentinel%3Cscript%3E")
         assert status == 400
         assert "sentinel" not in text
-        assert browser.get("/nowhere")[0] == 404
+        status, text, _ = browser.get("/nowhere")
+        assert status == 404
+        assert "<h1>Not found</h1>" in text
+        status, _, headers = browser.get("/mcp")
+        assert (status, headers["allow"]) == (405, "POST")
 
 
 def test_the_service_mirrors_by_itself(installation: Installation, mail_server: Dovecot) -> None:

@@ -20,6 +20,7 @@ from mailkeep.mcp import http_app
 from mailkeep.search import ListRequest, Match, SearchRequest, Summary
 
 RESULTS_PER_PAGE: Final = 20
+MCP_PATH: Final = "/mcp"
 
 
 def create_app(mailkeep: App) -> LoopbackGuard:
@@ -46,6 +47,8 @@ def create_app(mailkeep: App) -> LoopbackGuard:
     application.add_exception_handler(HTTPException, _http_failure)
     application.add_exception_handler(Exception, _unnamed_failure)
     if endpoint is not None:
+        application.add_api_route(MCP_PATH, _no_stream)
+        endpoint.add_exception_handler(HTTPException, _http_failure)
         application.mount("/", endpoint)
     return LoopbackGuard(application)
 
@@ -128,6 +131,13 @@ async def _message(request: Request, email_id: str) -> HTMLResponse:
             attachments=[f"{one.name or 'unnamed'} ({one.media_type}, {size(one.size)})" for one in shown.attachments],
             notes=shown.notes,
         )
+    )
+
+
+async def _no_stream() -> Response:
+    """405: a stateless endpoint has nothing to stream, and says so instead of holding the connection open for ever."""
+    return PlainTextResponse(
+        "This is the address for MCP clients; they send POST.\n", status_code=405, headers={"Allow": "POST"}
     )
 
 

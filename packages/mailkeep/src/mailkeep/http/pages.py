@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 from mailkeep.app import AccountReport, FolderReport, QuarantineEntry
-from mailkeep.display import duration, neutralise, size
+from mailkeep.display import counted, duration, neutralise, size
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -75,8 +75,17 @@ def _account_section(account: AccountReport, now: datetime) -> str:
     return f"{heading}{phase}<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
 
 
+_PHASES = {
+    "NotStarted": "starting",
+    "WaitingForNextRun": "up to date with the last run",
+    "WaitingForRunSlot": "waiting for its turn",
+    "Running": "mirroring now",
+}
+"""How the phases of SYNC-11 read on a page."""
+
+
 def _phase_sentence(account: AccountReport, now: datetime) -> str:
-    parts = [str(account.phase)]
+    parts = [_PHASES.get(str(account.phase), str(account.phase))]
     if account.next_run_at is not None and account.next_run_at > now:
         parts.append(f"next run in {duration((account.next_run_at - now).total_seconds())}")
     if account.pause_reason is not None:
@@ -84,7 +93,7 @@ def _phase_sentence(account: AccountReport, now: datetime) -> str:
     if account.push is not None:
         parts.append(f"push by {account.push}, {account.watched_folders} folders watched")
     if account.failure_count:
-        parts.append(f"{account.failure_count} failed runs in a row")
+        parts.append(f"{counted(account.failure_count, 'failed run')} in a row")
     return ", ".join(parts)
 
 

@@ -75,6 +75,14 @@ def test_the_status_page_shows_every_count_and_reason_harmlessly() -> None:
     assert "account add" in pages.status_page([], [], now=NOW, mcp_enabled=False)
 
 
+def test_phases_and_failures_read_as_words() -> None:
+    """A person reads what happens, not the name of a state, and one failure is not many."""
+    account = AccountReport("a", "A", "imap", (folder(),), "WaitingForNextRun", NOW + timedelta(minutes=2), 1)
+    text = pages.status_page([account], [], now=NOW, mcp_enabled=True)
+    assert "WaitingForNextRun" not in text
+    assert "1 failed run in a row" in text
+
+
 def test_unknown_counts_are_not_shown_as_zero() -> None:
     """A folder that was never compared says so."""
     text = pages.status_page(
