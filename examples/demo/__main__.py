@@ -94,7 +94,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make demo", description="mailkeep on a real IMAP server")
     parser.add_argument("--once", action="store_true", help="end after the searches")
     once = parser.parse_args().once
-    signal.signal(signal.SIGTERM, _end_as_with_ctrl_c)
+    # Ctrl-C by name as well: a shell starts its background jobs with that signal ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end_as_with_ctrl_c)
     if not is_installed():
         print("Dovecot is not installed. On Debian or Ubuntu: sudo apt-get install dovecot-imapd", file=sys.stderr)
         return 1
@@ -208,6 +210,7 @@ def _second_run(
 
 def _serve(home: Home) -> None:
     """Serve status page and MCP until Ctrl-C; `mailkeep serve` says where."""
+    port = _port()
     print(
         f"""
 Connect an agent (an MCP client on this machine) with this entry:
@@ -217,10 +220,10 @@ Connect an agent (an MCP client on this machine) with this entry:
 
 or over HTTP at the address that follows, path /mcp. Ctrl-C ends the demo and stops everything it started.
 
-$ mailkeep serve {" ".join(_port())}""",
+$ {" ".join(("mailkeep", "serve", *port))}""",
         flush=True,
     )
-    process = subprocess.Popen([MAILKEEP, "serve", *_port()], env=home.environment)
+    process = subprocess.Popen([MAILKEEP, "serve", *port], env=home.environment)
     try:
         code = process.wait()
     except KeyboardInterrupt:
