@@ -53,7 +53,7 @@ $(READY): requirements.lock $(DISTRIBUTIONS:%=%/pyproject.toml)
 	@test -x $(BIN)/pip || $(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
 	  echo "Python's venv module is not complete. On Debian or Ubuntu: sudo apt-get install python3-venv" >&2; exit 1; }
 	@test -x $(BIN)/pip || { rm -rf .venv && $(PYTHON) -m venv .venv; }
-	@echo "Installing the pinned dependencies into .venv (once; about a minute) ..."
+	@echo "Installing the pinned dependencies into .venv (once; a minute or two) ..."
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation $(DISTRIBUTIONS:%=-e %)
 	@touch $@
