@@ -77,7 +77,7 @@ def _account_section(account: AccountReport, now: datetime) -> str:
 
 _PHASES = {
     "NotStarted": "starting",
-    "WaitingForNextRun": "up to date with the last run",
+    "WaitingForNextRun": "waiting",
     "WaitingForRunSlot": "waiting for its turn",
     "Running": "mirroring now",
 }
