@@ -79,7 +79,8 @@ def test_an_address_is_enough_where_the_provider_is_known(installation: Installa
 def test_the_command_for_clients_explains_itself_to_a_person(installation: Installation) -> None:
     """Typed by hand it says what it waits for, instead of nothing."""
     with Terminal(installation, "mcp") as typed:
-        typed.answer("for MCP clients", "")
+        typed.answer("for MCP clients.*Ctrl-D ends it", "\x04")
+        assert typed.finish() == 0
 
 
 def test_a_bar_shows_the_progress_of_a_run(installation: Installation, mail_server: Dovecot) -> None:

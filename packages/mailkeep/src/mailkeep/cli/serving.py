@@ -68,5 +68,5 @@ async def _mcp() -> None:
 
     async with App.open(home()) as mailkeep:
         if sys.stdin.isatty():
-            say("This command is for MCP clients, which start it themselves. It waits for one; Ctrl-C ends it.")
+            say("This command is for MCP clients, which start it themselves. It waits for one; Ctrl-D ends it.")
         await run_stdio(mailkeep)
