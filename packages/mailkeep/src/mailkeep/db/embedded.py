@@ -335,6 +335,7 @@ def _start(folder: Path) -> str:
     socket_folder = _socket_folder(folder)
     options = " ".join(f"-c {name}={_quoted(value)}" for name, value in _settings(socket_folder).items())
     deadline = time.monotonic() + RESTART_PATIENCE_SECONDS
+    is_forced = False
     while True:
         done = _run(
             "pg_ctl",
@@ -350,10 +351,29 @@ def _start(folder: Path) -> str:
         if done.returncode == 0:
             break
         if time.monotonic() > deadline:
+            if not is_forced and _is_stuck_stopping(folder):
+                is_forced = True
+                _stop(folder, mode="immediate")
+                deadline = time.monotonic() + RESTART_PATIENCE_SECONDS
+                continue
             raise DatabaseUnavailable(f"the embedded PostgreSQL does not start; its log is {log}")
         # The helpers of a server that was killed hold its shared memory until they notice.
         time.sleep(RESTART_WAIT_SECONDS)
     return _dsn(socket_folder)
+
+
+def _is_stuck_stopping(folder: Path) -> bool:
+    """Whether the server in `folder` says that it is stopping.
+
+    Under the exclusive lock nobody waits for it any more. A full disk was seen to leave one so for ever: told to stop
+    while it recovered, it serves nobody, does not end, and keeps the next one from starting. What it confirmed is in
+    its log on disk, from which the next one recovers.
+    """
+    try:
+        lines = (folder / "postmaster.pid").read_text().splitlines()
+    except OSError:
+        return False
+    return len(lines) > 7 and lines[7].strip() == "stopping"
 
 
 def _settings(socket_folder: Path) -> dict[str, str]:
@@ -365,12 +385,12 @@ def _quoted(value: str) -> str:
     return "'" + value.replace("'", "'\\''") + "'"
 
 
-def _stop(folder: Path) -> None:
+def _stop(folder: Path, *, mode: str = "fast") -> None:
     _run(
         "pg_ctl",
         "stop",
         f"--pgdata={folder}",
-        "--mode=fast",
+        f"--mode={mode}",
         f"--timeout={STOP_TIMEOUT_SECONDS}",
         "--wait",
         "--silent",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import signal
 import stat
 import subprocess
 import sys
@@ -29,6 +30,15 @@ def postmaster(home: Path) -> int | None:
     """The process id of the running server."""
     found = home / "postgres" / "postmaster.pid"
     return int(found.read_text().splitlines()[0]) if found.exists() else None
+
+
+def refuses(dsn: str) -> bool:
+    """Whether the server takes no connection."""
+    try:
+        psycopg.connect(dsn).close()
+    except psycopg.OperationalError:
+        return True
+    return False
 
 
 def in_other_process(home: Path, ending: str) -> subprocess.CompletedProcess[str]:
@@ -117,6 +127,29 @@ def test_killed_server_starts_again(home: Path) -> None:
     finally:
         again.close()
         server.close()
+
+
+@pytest.mark.spec("DATA-48")
+def test_server_that_never_finishes_stopping_does_not_keep_the_next_one_away(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It refuses everybody and does not end, as after a full disk; the next start ends it and loses nothing."""
+    monkeypatch.setattr(embedded, "RESTART_PATIENCE_SECONDS", 0.5)
+    first = embedded.start(home)
+    with psycopg.connect(first.dsn, autocommit=True) as lingering:
+        lingering.execute("CREATE TABLE kept AS SELECT 1 AS n")
+        stuck = postmaster(home)
+        os.kill(stuck or 0, signal.SIGTERM)  # smart: waits for the connection, which stays
+        while not refuses(first.dsn):
+            pass
+        second = embedded.start(home)
+    try:
+        assert postmaster(home) != stuck
+        with psycopg.connect(second.dsn) as connection:
+            assert connection.execute("SELECT n FROM kept").fetchone() == (1,)
+    finally:
+        second.close()
+        first.close()
 
 
 def test_long_path_gets_a_short_private_socket_folder(home: Path) -> None:
