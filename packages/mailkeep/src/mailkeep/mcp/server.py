@@ -8,11 +8,13 @@ and stands in the operator's log by its code alone (MCP-130, MCP-131).
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import mcp_types as types
+from anyio import AsyncFile
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
@@ -31,6 +33,7 @@ from mailkeep.errors import (
 )
 from mailkeep.mcp.catalog import TOOLS, Tool
 from mailkeep.mcp.fence import fenced
+from mailkeep.mcp.stdin import lines
 
 log = logging.getLogger(__name__)
 
@@ -65,9 +68,11 @@ def http_app(app: App) -> Starlette:
 
 
 async def run_stdio(app: App) -> None:
-    """Serve one client on standard input and output until it closes them."""
+    """Serve one client on standard input and output until it closes them or the task is cancelled."""
     server = make_server(app)
-    async with stdio_server() as (incoming, outgoing):
+    # The SDK asks of its input only that it can be iterated over; what it declares is the file it would open itself.
+    source = cast("AsyncFile[str]", lines(sys.stdin.fileno()))
+    async with stdio_server(stdin=source) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
