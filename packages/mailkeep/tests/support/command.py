@@ -43,7 +43,9 @@ class Installation:
 
     def variables(self) -> dict[str, str]:
         """The environment of its processes: ours without any setting of mailkeep, then its own."""
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("MAILKEEP_")}
+        # An installation keeps what it compiled; without that, each of many hundred commands compiles everything anew.
+        dropped = ("MAILKEEP_", "PYTHONDONTWRITEBYTECODE")
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
         own = {"MAILKEEP_HOME": str(self.home), "COLUMNS": "200"}
         if self.dsn is not None:
             own["MAILKEEP_PERSISTENCE__DSN"] = self.dsn
