@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from importlib.metadata import version
 from pathlib import Path
 
 import psycopg
@@ -14,13 +15,13 @@ from support.mail import message
 
 
 def set_aside(dsn: str, subject: str) -> None:
-    """Make the store say of one message that it could not be stored."""
+    """Make the store say of one message that this build could not store it."""
     with psycopg.connect(dsn) as connection:
         connection.execute(
             "WITH gone AS (DELETE FROM stored_emails WHERE subject = %s RETURNING mail_folder_id, uid_validity, uid)"
             " INSERT INTO quarantined_messages SELECT mail_folder_id, uid_validity, uid, 'StorageRefused', '22021', 77, 1,"
-            " now(), now() FROM gone",
-            (subject,),
+            " now(), now(), %s FROM gone",
+            (subject, version("mailkeep")),
         )
 
 
