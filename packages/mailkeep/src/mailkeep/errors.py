@@ -19,7 +19,8 @@
     │   ├── FolderRecreated               23001  (retry helps)
     │   ├── IncompleteAnswer              24001
     │   ├── CommandRefused                24002
-    │   └── TooManyFolders                24003
+    │   ├── TooManyFolders                24003
+    │   └── TooManyMessages               24004
     ├── StoreError                    3xxxx: PostgreSQL and what it holds
     │   ├── ConcurrencyConflict           31001  (retry helps)
     │   ├── AccountHeldElsewhere          31002  (retry helps)
@@ -202,6 +203,12 @@ class TooManyFolders(MailServerError):
     """The account lists more folders than are read in one discovery (SYNC-17)."""
 
     code = 24003
+
+
+class TooManyMessages(MailServerError):
+    """A search named more messages than any folder holds; following such an answer would never end."""
+
+    code = 24004
 
 
 class StoreError(MailkeepError):

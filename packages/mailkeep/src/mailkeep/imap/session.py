@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from mailkeep.config import AccountSettings
-from mailkeep.errors import CommandRefused, IncompleteAnswer, MailServerUnavailable, TooManyFolders
+from mailkeep.errors import CommandRefused, IncompleteAnswer, MailServerUnavailable, TooManyFolders, TooManyMessages
 from mailkeep.imap import icloud
 from mailkeep.imap.dialogue import (
     Command,
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_FOLDERS = 10_000
+MAX_SEARCH_HITS = 20_000_000  # a range costs a server nothing to write; no folder holds so many messages
 MAX_IDENTITY_OCTETS = 64 * 1024  # of one Message-ID field
 MAX_UNREADABLE_LINES = 10_000
 STATUS_PIPELINE = 25  # STATUS commands under way at once
@@ -418,7 +419,10 @@ class ReadOnlySession:
             self.withdraw("ESEARCH")
             return self._hits(criteria)
         require_ok(completion, "UID SEARCH")
-        return UidSet.of_ranges([*ranges, *((uid, uid) for uid in hits)])
+        found = UidSet.of_ranges([*ranges, *((uid, uid) for uid in hits)])
+        if len(found) > MAX_SEARCH_HITS:
+            raise TooManyMessages(f"the mail server named more than {MAX_SEARCH_HITS} messages in one folder")
+        return found
 
     def _fetch(
         self, uids: UidSet, items: bytes, take: Callable[[FetchItem, Untagged], None], limit: int | None = None

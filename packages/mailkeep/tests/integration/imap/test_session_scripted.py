@@ -15,6 +15,7 @@ from mailkeep.errors import (
     MailServerUnavailable,
     MechanismRefused,
     TooManyFolders,
+    TooManyMessages,
 )
 from mailkeep.imap import LiteralAbandoned, ReadOnlySession, Timeouts, UidSet
 
@@ -145,6 +146,16 @@ async def test_an_extended_search_is_used_where_offered() -> None:
     async with ScriptedImap(script, capabilities="imap4rev1 esearch") as server:
         session = await examined(server)
         assert (await session.search(1, 39)).ranges == ((2, 30), (39, 39))
+        await session.close()
+
+
+async def test_a_range_of_all_numbers_is_no_answer() -> None:
+    """More messages than a folder can hold are refused by name instead of being walked."""
+    script = EXAMINED + '> UID SEARCH RETURN (ALL) UID 1:*\n* ESEARCH (TAG "x") UID ALL 1:4294967294\nOK done'
+    async with ScriptedImap(script, capabilities="IMAP4rev1 ESEARCH") as server:
+        session = await examined(server)
+        with pytest.raises(TooManyMessages):
+            await session.search(1, None)
         await session.close()
 
 
