@@ -1,7 +1,7 @@
 """An installation with synthetic mail for the benchmarks that read, and the same mail for mu and notmuch.
 
 A quarter of a million messages take a while to store and to index, so the result stays in the benchmarks' folder and
-is used again; `make sweep` removes it. MAILKEEP_BENCH_MESSAGES makes it smaller.
+is used again; `make clean` removes it. MAILKEEP_BENCH_MESSAGES makes it smaller.
 """
 
 import asyncio
