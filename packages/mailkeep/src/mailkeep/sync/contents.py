@@ -18,7 +18,6 @@ from mailkeep.sync.link import Link
 
 ATTEMPTS_WHEN_BROKEN = 2  # of one set, each on a new connection, before the set is halved
 MAX_FAULTS_IN_A_ROW = 20  # without one message between them: then it is the server, not the messages
-BREAKS_OF_A_SERVER = 3  # messages that all break the connection while none arrives: the server again
 
 
 @dataclass(slots=True)
@@ -104,19 +103,7 @@ async def fetch_contents(link: Link, uids: Iterable[int], *, limit: int, headers
             middle = (len(members) + 1) // 2
             # The lower half is asked first, so that content keeps arriving in the order of UIDs.
             pending += [UidSet.of(members[middle:]), UidSet.of(members[:middle])]
-    if _only_breaks(contents):
-        raise MailServerUnavailable("the mail server breaks off whatever message is asked for")
     return contents
-
-
-def _only_breaks(contents: Contents) -> bool:
-    """Whether nothing came and nothing was refused by name: no message is to blame for that."""
-    return (
-        len(contents.faulty) >= BREAKS_OF_A_SERVER
-        and not contents.bodies
-        and not contents.oversized
-        and all(reason is QuarantineReason.FETCH_INCOMPLETE for reason in contents.faulty.values())
-    )
 
 
 async def _ask(

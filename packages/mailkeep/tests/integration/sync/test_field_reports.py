@@ -386,30 +386,6 @@ async def test_a_message_that_breaks_the_connection_is_isolated_and_the_others_a
     assert (await checkpoint(db))[1] == 3
 
 
-async def test_a_server_that_breaks_off_every_message_is_at_fault_and_not_the_messages(
-    db: Database, tmp_path: Path
-) -> None:
-    """Nothing is set aside and the checkpoint stays, so that the next run asks again by itself."""
-    script = (
-        inbox(3, uid_next=4)
-        + described(1, 2, 3)
-        + r"""
-    > UID SEARCH UID 1:3
-    * SEARCH 1 2 3
-    OK done
-    >> UID FETCH * (UID BODY.PEEK[])
-    * 1 FETCH (UID 1 BODY[] {{2|Subject: x\r\n* 1 EXPUNGE\r\n}})
-    OK done
-    """
-    )
-    async with ScriptedImap(script) as server:
-        outcome = await run_once(db, tmp_path, account_at(server.port))
-    assert [folder.outcome for folder in outcome.folders] == [Outcome.DEFERRED_AFTER_MAIL_SERVER_UNAVAILABLE]
-    assert await stored(db) == {}
-    assert await quarantine_rows(db) == []
-    assert (await checkpoint(db))[1] is None
-
-
 @pytest.mark.case("43")
 @pytest.mark.spec("SYNC-62")
 async def test_a_message_of_unreported_size_arrives(db: Database, tmp_path: Path) -> None:
