@@ -70,10 +70,6 @@ class Link:
             self._session.selected = None
         return await self.call(self._where)
 
-    def leave_folder(self) -> None:
-        """What follows needs no folder."""
-        self._path = self._selected = None
-
     async def call(self, work: Callable[[ReadOnlySession], Awaitable[T]]) -> T:
         """Do the work, again on a new connection after a transient failure, at most the configured attempts."""
         for attempt in range(1, self._resilience.attempts + 1):
