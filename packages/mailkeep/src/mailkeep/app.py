@@ -49,6 +49,7 @@ from mailkeep.oauth import AccessTokens, forget_consent, keep_consent, tokens_by
 from mailkeep.reports import AccountReport, FolderReport, QuarantineEntry, folder_report, quarantine_entry
 from mailkeep.search import ListRequest, Page, SearchRequest, SearchResult, Summary, list_emails, search_emails
 from mailkeep.shown import ShownAttachment, ShownMessage, shown_message
+from mailkeep.stages import Stage, StageResult, StageRunner, StageStatus, drain, stage_statuses
 from mailkeep.sync import (
     AccountOutcome,
     Progress,
@@ -122,6 +123,7 @@ class App:
         self.home = home
         self.settings = settings
         self.db = db
+        self.stages = stages_of(settings, db, home)
         self._supervisor: Supervisor | None = None
 
     @classmethod
@@ -203,9 +205,12 @@ class App:
     ) -> None:
         """Keep these accounts (None: all) mirrored until `stop`; what is under way then gets its drain time."""
         settings = self.settings if accounts is None else only_accounts(self.settings, accounts)
+        drain_time = settings.mail_synchronization.shutdown_drain_timeout
         async with open_resources(self.db, settings, self.home) as resources, asyncio.TaskGroup() as group:
-            supervisor = self._supervisor = Supervisor(resources)
+            stages = StageRunner(self.stages, self.db, now=utc_now, drain_time=drain_time)
+            supervisor = self._supervisor = Supervisor(resources, arrived=stages.wake)
             running, stopped = group.create_task(supervisor.run()), group.create_task(stop.wait())
+            deriving = group.create_task(stages.run())
             try:
                 while not stopped.done() and not running.done():
                     for report in supervisor.report() if progress is not None else ():
@@ -216,9 +221,25 @@ class App:
                     )
             finally:
                 supervisor.stop()
+                stages.stop()
                 stopped.cancel()
                 await running
+                await deriving
                 self._supervisor = None
+
+    async def derive(
+        self, names: Sequence[str] = (), *, report: Callable[[StageResult], None] | None = None
+    ) -> tuple[StageResult, ...]:
+        """Run the stages of these names (none: all) to their end. Raises ConfigurationRefused for an unknown name."""
+        known = {stage.name: stage for stage in self.stages}
+        if unknown := [name for name in names if name not in known]:
+            raise ConfigurationRefused(f"there is no stage {unknown[0]!r}; there are: {', '.join(known) or 'none'}")
+        chosen = [stage for stage in self.stages if not names or stage.name in names]
+        return await drain(chosen, self.db, now=utc_now, report=report)
+
+    async def stage_statuses(self) -> tuple[StageStatus, ...]:
+        """How far each stage is: done, outstanding, impossible."""
+        return await stage_statuses(self.stages)
 
     async def retry_quarantined(self, accounts: Sequence[AccountSettings]) -> int:
         """Fetch and store again what waits in quarantine; how many messages left it, stored or gone."""
@@ -355,6 +376,12 @@ class App:
     def psql_environment(self) -> dict[str, str]:
         """The variables that make psql connect to this database; they may hold a password."""
         return psql_environment(self.db.dsn)
+
+
+def stages_of(settings: Settings, db: Database, home: Path) -> tuple[Stage, ...]:
+    """All work after arrival, in the order in which one stage may use what another left."""
+    del settings, db, home
+    return ()
 
 
 def _next_run_at(run: RunReport | None, pause: tuple[PauseReason, datetime] | None) -> datetime | None:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from mailkeep.cli import account, database, keys, mail, read, serving, sync, transfer, verify
+from mailkeep.cli import account, database, deriving, keys, mail, read, serving, sync, transfer, verify
 from mailkeep.cli.exits import DEBUG_VARIABLE, ExitCode, guarded
 from mailkeep.cli.terminal import show
 
@@ -53,6 +53,7 @@ app.add_typer(keys.app, name="keys")
 app.command("sync")(sync.sync)
 app.command("status")(sync.status)
 app.command("verify")(verify.verify)
+app.command("derive")(deriving.derive)
 app.command("list")(read.list_mail)
 app.command("search")(read.search)
 app.command("show")(read.show_message)

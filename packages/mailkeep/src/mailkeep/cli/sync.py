@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mailkeep.app import AccountReport, App, RunResult
+from mailkeep.cli.deriving import derive_all, say_outstanding, stages_json, told
 from mailkeep.cli.exits import ExitCode, report, run, stop_on_signals
 from mailkeep.cli.progress import ProgressDisplay
 from mailkeep.cli.terminal import say, show_json, table
@@ -57,9 +58,10 @@ async def _sync(account: str | None, *, once: bool, retry_quarantined: bool, as_
                 say("Stopped. What was stored is kept; go on with: mailkeep sync")
                 return ExitCode.OK
             results = await mailkeep.synchronize(chosen, progress=display.show)
+        derived = await derive_all(mailkeep)
     if as_json:
-        show_json({"accounts": [_as_json(result) for result in results]})
-    return max((_told(result) for result in results), default=ExitCode.OK)
+        show_json({"accounts": [_as_json(result) for result in results], "stages": stages_json(derived)})
+    return max([*(_told(result) for result in results), told(derived)], default=ExitCode.OK)
 
 
 def _told(result: RunResult) -> int:
@@ -149,8 +151,9 @@ def status(
 async def _status(account: str | None, *, as_json: bool) -> None:
     async with App.open(home()) as mailkeep:
         reports = await mailkeep.status(account)
+        stages = await mailkeep.stage_statuses()
     if as_json:
-        show_json({"accounts": reports})
+        show_json({"accounts": reports, "stages": stages})
         return
     if not reports:
         say("No account yet. Add one with: mailkeep account add")
@@ -161,6 +164,7 @@ async def _status(account: str | None, *, as_json: bool) -> None:
         rows,
         right=(2, 3, 4, 5, 6),
     )
+    say_outstanding(stages)
     _remark(reports)
     for one in reports:
         if one.pause_reason is not None and one.next_run_at is not None:

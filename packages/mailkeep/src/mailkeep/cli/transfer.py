@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mailkeep.app import App
+from mailkeep.cli.deriving import derive_all, told
 from mailkeep.cli.exits import ExitCode, run
 from mailkeep.cli.read import (
     AccountsOption,
@@ -74,16 +75,19 @@ def import_mail(
 async def _import(path: Path, account: str, folder: str | None) -> ImportOutcome:
     async with App.open(home()) as mailkeep:
         if not err.is_terminal:
-            return await mailkeep.import_path(path, account, alias=folder)
-        with err.status("Importing…") as status:
-            return await mailkeep.import_path(
-                path,
-                account,
-                alias=folder,
-                report=lambda so_far: status.update(
-                    f"{so_far.imported} imported, {so_far.already_present} already here, {size(so_far.octets)}"
-                ),
-            )
+            outcome = await mailkeep.import_path(path, account, alias=folder)
+        else:
+            with err.status("Importing…") as status:
+                outcome = await mailkeep.import_path(
+                    path,
+                    account,
+                    alias=folder,
+                    report=lambda so_far: status.update(
+                        f"{so_far.imported} imported, {so_far.already_present} already here, {size(so_far.octets)}"
+                    ),
+                )
+        told(await derive_all(mailkeep))
+        return outcome
 
 
 def export_mail(

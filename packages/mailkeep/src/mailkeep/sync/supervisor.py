@@ -82,7 +82,10 @@ class _Account:
 
 
 class Supervisor:
-    """Runs all accounts until `stop`. `settings` gives the snapshot that the next run uses (SYNC-2)."""
+    """Runs all accounts until `stop`. `settings` gives the snapshot that the next run uses (SYNC-2).
+
+    `arrived` is called whenever messages were stored, after their transaction.
+    """
 
     def __init__(
         self,
@@ -90,8 +93,10 @@ class Supervisor:
         *,
         settings: Callable[[], Settings] | None = None,
         chance: Callable[[], float] = random.random,
+        arrived: Callable[[], None] | None = None,
     ) -> None:
         self._resources = resources
+        self._arrived = arrived
         self._settings = settings or (lambda: resources.settings)
         self._chance = chance
         self._accounts: dict[str, _Account] = {}
@@ -189,7 +194,10 @@ class Supervisor:
         """One run; its failure is counted, never raised."""
 
         def note(progress: Progress) -> None:
+            before = account.progress.messages_done if account.progress is not None else 0
             account.progress = progress
+            if self._arrived is not None and progress.messages_done > before:
+                self._arrived()
 
         account.wake.clear()
         resources = replace(self._resources, settings=settings)
