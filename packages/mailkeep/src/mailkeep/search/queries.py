@@ -25,6 +25,12 @@ from mailkeep.terms import AllOf, AnyOf, Not, Phrase, Prefix, QueryNode, Word
 _SQL: Final = load_queries("mailkeep.search")
 
 VISIBLE: Final[LiteralString] = "(e.remote_expunge_observed_at IS NULL OR e.is_retained_after_authored_delete)"
+MATCHED: Final[LiteralString] = "d.search_vector"
+"""What a search asks of a document `d`: the words of the index, by the index's own expression."""
+RANKED_VECTOR: Final[LiteralString] = "d.search_vector"
+"""What `ts_rank` reads of a document `d`."""
+RANK_WEIGHTS: Final[LiteralString] = "'{0.1, 0.05, 0.4, 1.0}'"
+"""Weights of body (D), attachments (C), people (B) and subject (A)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +318,7 @@ async def read_sample(connection: Connection, selection: Selection, tsquery: str
     statement: LiteralString = (
         "SELECT count(*), (array_agg(d.received_at ORDER BY d.received_at DESC NULLS LAST))[:%(depth)s]"
         f" FROM email_search_documents d {join}"
-        " WHERE d.search_vector @@ %(tsquery)s::tsquery AND d.mail_folder_id = ANY(%(folder_ids)s)"
+        f" WHERE {MATCHED} @@ %(tsquery)s::tsquery AND d.mail_folder_id = ANY(%(folder_ids)s)"
     )
     parameters = {
         **condition.parameters,
@@ -353,16 +359,16 @@ async def rank_newest(
     `not_before` leaves out older and undated messages.
     """
     condition = filter_condition(selection.filters)
-    spanned: LiteralString = "" if span is None else " AND d.search_vector @@ %(span)s::tsquery"
+    spanned: LiteralString = "" if span is None else f" AND {MATCHED} @@ %(span)s::tsquery"
     since: LiteralString = "" if not_before is None else " AND d.received_at >= %(not_before)s"
     statement: LiteralString = (
         "WITH newest AS ("
-        " SELECT d.stored_email_id, d.received_at, d.search_vector, count(*) OVER () AS candidates"
+        f" SELECT d.stored_email_id, d.received_at, {RANKED_VECTOR} AS vector, count(*) OVER () AS candidates"
         f" FROM email_search_documents d JOIN stored_emails e ON e.id = d.stored_email_id AND {condition.text}"
-        f" WHERE d.search_vector @@ %(narrowed)s::tsquery{spanned}"
+        f" WHERE {MATCHED} @@ %(narrowed)s::tsquery{spanned}"
         f" AND d.mail_folder_id = ANY(%(folder_ids)s){since}"
         " ORDER BY d.received_at DESC NULLS LAST, d.stored_email_id DESC LIMIT %(among)s)"
-        " SELECT n.stored_email_id, ts_rank(n.search_vector, %(query)s::tsquery) AS rank, n.candidates,"
+        f" SELECT n.stored_email_id, ts_rank({RANK_WEIGHTS}, n.vector, %(query)s::tsquery) AS rank, n.candidates,"
         " count(*) OVER ()"
         " FROM newest n ORDER BY rank DESC, n.received_at DESC NULLS LAST, n.stored_email_id DESC LIMIT %(limit)s"
     )
@@ -382,9 +388,10 @@ async def rank_newest(
 async def rank_named(connection: Connection, *, query: str, ids: Sequence[UUID], limit: int) -> Ranked:
     """Rank all matches among the named messages."""
     statement: LiteralString = (
-        "SELECT d.stored_email_id, ts_rank(d.search_vector, %(query)s::tsquery) AS rank, count(*) OVER (),"
+        f"SELECT d.stored_email_id, ts_rank({RANK_WEIGHTS}, {RANKED_VECTOR}, %(query)s::tsquery) AS rank,"
+        " count(*) OVER (),"
         " count(*) OVER () FROM email_search_documents d"
-        " WHERE d.stored_email_id = ANY(%(ids)s) AND d.search_vector @@ %(query)s::tsquery"
+        f" WHERE d.stored_email_id = ANY(%(ids)s) AND {MATCHED} @@ %(query)s::tsquery"
         " ORDER BY rank DESC, d.received_at DESC NULLS LAST, d.stored_email_id DESC LIMIT %(limit)s"
     )
     cursor = await connection.execute(statement, {"query": query, "ids": list(ids), "limit": limit}, prepare=False)
