@@ -74,6 +74,16 @@ class Attachment:
     content_id: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class AttachedFile:
+    """A file with its decoded octets. `charset` is its own label, `charset_hint` the first label in the message."""
+
+    about: Attachment
+    charset: str | None
+    charset_hint: str | None
+    octets: bytes
+
+
 class TextSource(StrEnum):
     """Where the body text came from (SYNC-106)."""
 

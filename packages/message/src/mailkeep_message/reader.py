@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -14,7 +15,17 @@ from .dates import parse_date, received_date
 from .fields import Fields, read_fields
 from .html import referenced_content_ids
 from .identifiers import identifier, identifiers
-from .model import Address, Attachment, AutomationClaim, Body, Invitation, Limits, Message, PartInfo
+from .model import (
+    Address,
+    AttachedFile,
+    Attachment,
+    AutomationClaim,
+    Body,
+    Invitation,
+    Limits,
+    Message,
+    PartInfo,
+)
 from .params import parse_value, without_comments
 from .structure import Entity, Structure, message_start, normalized, scan
 from .text import clean_line
@@ -92,6 +103,24 @@ def attachment_payload(octets: bytes, position: int, *, limits: Limits = _DEFAUL
             structure.octets = octets  # the original octets, also where line ends were bare CR
             return files.payload(structure, entity)
     raise LookupError(f"the message has no attachment at position {position}")
+
+
+def attached_files(octets: bytes, *, limits: Limits = _DEFAULT) -> Iterator[AttachedFile]:
+    """Give the attachments of `read` with their octets, in order, each decoded only when it is asked for.
+
+    Nothing for a message that crosses the limits. Unlike `read` it raises what its last resort would hide.
+    """
+    structure = scan(normalized(octets), limits)
+    if not structure.is_complete:
+        return
+    outcome = files.sort_parts(structure)
+    texts = {entity: part_text(structure, entity, limits)[0] for entity in outcome.body.html}
+    attached, _ = files.split_files(outcome.files, _references(outcome, texts))
+    described = [files.describe(structure, entity, position) for position, entity in enumerate(attached)]
+    hint = next((e.parameters["charset"] for e in structure.entities if "charset" in e.parameters), None)
+    structure.octets = octets  # the original octets, also where line ends were bare CR
+    for entity, about in zip(attached, described, strict=True):
+        yield AttachedFile(about, entity.parameters.get("charset"), hint, files.payload(structure, entity))
 
 
 def _section(octets: bytes, start: int) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailkeep_message import TextSource, attachment_payload, read
+from mailkeep_message import Limits, TextSource, attached_files, attachment_payload, read
 
 
 def multipart(kind: str, *parts: bytes) -> bytes:
@@ -170,3 +170,21 @@ def test_a_file_without_a_name_is_unnamed() -> None:
     """And not flagged."""
     attachment = read(b"Content-Type: image/png\n\nx").attachments[0]
     assert (attachment.file_name, attachment.was_file_name_normalized) == (None, False)
+
+
+def test_attached_files_are_those_of_the_reading_with_octets_and_charset_labels() -> None:
+    """One walk gives every attachment in order; inline pictures are none, and the first label stands in for a lack."""
+    message = multipart(
+        "mixed",
+        b"Content-Type: text/plain; charset=koi8-r\n\nwords",
+        b"Content-Type: text/csv; charset=gb2312; name=a.csv\nContent-Transfer-Encoding: base64\n\n1tDOxA==",
+        FILE,
+    )
+    found = list(attached_files(message))
+    assert [file.about for file in found] == list(read(message).attachments)
+    assert [(file.charset, file.charset_hint, file.octets) for file in found] == [
+        ("gb2312", "koi8-r", b"\xd6\xd0\xce\xc4"),
+        (None, "koi8-r", b"PK"),
+    ]
+    assert [file.octets for file in found] == [attachment_payload(message, place) for place in (0, 1)]
+    assert list(attached_files(message, limits=Limits(max_part_count=2))) == []
