@@ -8,7 +8,7 @@ DISTRIBUTIONS := packages/message packages/inbox packages/mailkeep
 TYPED := packages/message/src packages/inbox/src packages/mailkeep/src
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test check bench docs sweep clean lock dovecot rivals
+.PHONY: help setup demo run test check bench docs sweep clean lock dovecot cyrus rivals
 
 help: ## list these words
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -22,7 +22,7 @@ run: setup ## mirror your own account into ~/.mailkeep and serve it
 	@$(BIN)/mailkeep sync --once
 	@$(BIN)/mailkeep serve
 
-test: setup dovecot ## run all tests (PYTEST="packages/message -k date" for some)
+test: setup dovecot cyrus ## run all tests (PYTEST="packages/message -k date" for some)
 	@$(BIN)/python -m pytest $(PYTEST)
 
 check: setup ## formatting, lint, types, import contracts, generated documents
@@ -38,7 +38,7 @@ bench: setup dovecot rivals ## measure against mbsync, mu and notmuch (NAME=firs
 docs: setup ## write docs/reference anew from the code
 	@$(BIN)/python -m mailkeep.cli.reference
 
-sweep: setup dovecot ## the kill and cut tests in full length, before a release
+sweep: setup dovecot cyrus ## the kill and cut tests in full length, before a release
 	@MAILKEEP_KILLS=$(or $(KILLS),20) $(BIN)/python -m pytest packages/mailkeep/tests/integration/sync/test_kill.py $(wildcard packages/mailkeep/tests/integration/sync/test_cuts.py)
 
 clean: ## remove the virtual environment, var and caches
@@ -65,6 +65,9 @@ lock: setup ## pin newer dependencies: requirements.in -> requirements.lock
 
 dovecot:
 	@.ci/need dovecot:dovecot-imapd
+
+cyrus:
+	@.ci/cyrus
 
 rivals:
 	@.ci/need mbsync:isync mu:maildir-utils notmuch:notmuch npm:npm

@@ -388,6 +388,10 @@ class OtherClient:
         self.flag(folder, uid, "\\Deleted")
         self._ok(self._imap.uid("EXPUNGE", str(uid)))
 
+    def copy(self, folder: str, uid: int | str, to: str) -> None:
+        self._select(folder)
+        self._ok(self._imap.uid("COPY", str(uid), _quoted(to)))
+
     def move(self, folder: str, uid: int | str, to: str) -> None:
         self._select(folder)
         self._ok(self._imap.uid("MOVE", str(uid), _quoted(to)))
