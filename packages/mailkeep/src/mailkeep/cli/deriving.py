@@ -1,4 +1,4 @@
-"""`mailkeep derive`, and the same work at the end of `sync --once` and `import`: what is derived from stored mail."""
+"""`mailkeep derive`, and the same work at the end of `sync --once --derive` and `import`: what stored mail gives."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def derive(
 ) -> None:
     """Derive from stored mail what is outstanding: languages, and whatever else mailkeep works out after arrival.
 
-    `mailkeep sync` and `mailkeep serve` do this by themselves. Interrupt it at will: it goes on where it stands.
+    `mailkeep serve` and a lasting `mailkeep sync` do this by themselves. Interrupt it at will: it goes on where it stands.
     """
 
     async def work() -> tuple[ExitCode, tuple[StageStatus, ...], tuple[StageResult, ...]]:

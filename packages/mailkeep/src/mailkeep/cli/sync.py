@@ -28,22 +28,28 @@ def sync(
     retry_quarantined: Annotated[
         bool, typer.Option("--retry-quarantined", help="Fetch quarantined messages again first.")
     ] = False,
+    derive: Annotated[
+        bool, typer.Option("--derive", help="With --once: also do all work after arrival, as mailkeep derive does.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what each account's run came to as JSON.")] = False,
 ) -> None:
     """Mirror the accounts' mail from their servers. Nothing on a server is ever changed.
+
+    With --once it ends when every message is stored and found by its words; what is derived later (languages, texts
+    of attachments) waits for --derive, mailkeep derive, or the service.
 
     Ctrl-C stops cleanly: everything stored stays, and the next run goes on at the next message. Exit code 3 means
     that a server was unavailable or refused the login, 1 that a folder failed.
     """
     try:
-        code = run(_sync(account, once=once, retry_quarantined=retry_quarantined, as_json=as_json))
+        code = run(_sync(account, once=once, retry_quarantined=retry_quarantined, derive=derive, as_json=as_json))
     except KeyboardInterrupt:
         say("Stopped. What was stored is kept; go on with: mailkeep sync" + (" --once" if once else ""))
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     raise typer.Exit(code)
 
 
-async def _sync(account: str | None, *, once: bool, retry_quarantined: bool, as_json: bool) -> int:
+async def _sync(account: str | None, *, once: bool, retry_quarantined: bool, derive: bool, as_json: bool) -> int:
     async with App.open(home()) as mailkeep:
         chosen = [one for one in mailkeep.accounts(account) if one.kind is AccountKind.IMAP]
         if not chosen:
@@ -58,7 +64,7 @@ async def _sync(account: str | None, *, once: bool, retry_quarantined: bool, as_
                 say("Stopped. What was stored is kept; go on with: mailkeep sync")
                 return ExitCode.OK
             results = await mailkeep.synchronize(chosen, progress=display.show)
-        derived = await derive_all(mailkeep)
+        derived = await derive_all(mailkeep) if derive else ()
     if as_json:
         show_json({"accounts": [_as_json(result) for result in results], "stages": stages_json(derived)})
     return max([*(_told(result) for result in results), told(derived)], default=ExitCode.OK)

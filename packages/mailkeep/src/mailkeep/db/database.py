@@ -167,6 +167,8 @@ class Database:
         await connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_SECONDS * 1000}")
         # Compiling costs more than any statement of ours runs.
         await connection.execute("SET jit = off")
+        # A plan made while a table was empty would be kept while a first synchronization fills it.
+        await connection.execute("SET plan_cache_mode = force_custom_plan")
         await connection.commit()
 
 

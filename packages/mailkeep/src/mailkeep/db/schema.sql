@@ -279,6 +279,8 @@ CREATE TABLE email_search_documents (
 ) WITH (toast_tuple_target = 512);
 -- A row that leaves the page keeps its heap tuple small; a vector does not compress, so it is not tried.
 ALTER TABLE email_search_documents ALTER COLUMN search_vector SET STORAGE EXTERNAL;
+ALTER TABLE email_search_documents ALTER COLUMN body_text SET STORAGE EXTERNAL;
+ALTER TABLE email_search_documents ALTER COLUMN body_text_before_trimming SET STORAGE EXTERNAL;
 -- Arrivals wait in the index's pending list and enter it together, which halves what a message costs. A search reads that
 -- list too, about 1.3 ms for 1,000 messages in it; 8 MB hold fewer than 2,000.
 CREATE INDEX ix_email_search_documents_search_vector ON email_search_documents USING gin (search_vector)

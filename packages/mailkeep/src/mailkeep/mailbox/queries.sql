@@ -86,10 +86,11 @@ RETURNING c.mail_folder_id;
 
 -- name: stored_occurrences
 -- Which messages of a batch are here already, with what is needed to tell whether anything is missing.
-SELECT e.uid, e.id, e.email_thread_id, e.content_availability, c.sha256_hash, r.stored_email_id IS NOT NULL
+-- Mostly none, so the rest is looked up one by one: a join may read whole tables of a store not analyzed yet.
+SELECT e.uid, e.id, e.email_thread_id, e.content_availability,
+    (SELECT c.sha256_hash FROM email_message_contents c WHERE c.stored_email_id = e.id),
+    EXISTS (SELECT FROM email_content_repair_requests r WHERE r.stored_email_id = e.id)
 FROM stored_emails e
-LEFT JOIN email_message_contents c ON c.stored_email_id = e.id
-LEFT JOIN email_content_repair_requests r ON r.stored_email_id = e.id
 WHERE e.mail_folder_id = %(folder_id)s AND e.uid_validity = %(uid_validity)s AND e.uid = ANY(%(uids)s);
 
 -- name: has_other_uid_validity
