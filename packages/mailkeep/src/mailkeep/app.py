@@ -30,6 +30,7 @@ from mailkeep.errors import (
     ReaderError,
 )
 from mailkeep.imap import PauseReason, ReadOnlySession, Timeouts
+from mailkeep.languages import LanguageStage
 from mailkeep.mailbox import (
     AccountId,
     ContentFailure,
@@ -380,8 +381,8 @@ class App:
 
 def stages_of(settings: Settings, db: Database, home: Path) -> tuple[Stage, ...]:
     """All work after arrival, in the order in which one stage may use what another left."""
-    del settings, db, home
-    return ()
+    del settings, home
+    return (LanguageStage(db),)
 
 
 def _next_run_at(run: RunReport | None, pause: tuple[PauseReason, datetime] | None) -> datetime | None:

@@ -15,7 +15,7 @@ from mailkeep.mailbox.erase import UNKEYED_TABLES
 from mailkeep.mailbox.preparation import ROW_COLUMNS
 
 COLUMNS = """
-SELECT table_name, column_name, ordinal_position, data_type, character_maximum_length, is_nullable, column_default,
+SELECT table_name, column_name, row_number() OVER (PARTITION BY table_name ORDER BY ordinal_position), data_type, character_maximum_length, is_nullable, column_default,
     is_generated, is_identity, generation_expression
 FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, 3
 """
@@ -27,7 +27,8 @@ INDEXES = "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemanam
 STORAGE = """
 SELECT a.attrelid::regclass::text, a.attname, a.attstorage, a.attcompression, c.reloptions
 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND a.attnum > 0 ORDER BY 1, a.attnum
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY 1, a.attnum
 """
 FUNCTIONS = "SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
 TRIGGERS = "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal"

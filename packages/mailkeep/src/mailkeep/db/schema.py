@@ -21,7 +21,7 @@ LOCK_KEY: Final = 7_331_020_260
 LOCK_TIMEOUT: Final = timedelta(seconds=5)
 MIN_SERVER_VERSION: Final = 160_000
 
-_CONFIGURATION: Final = re.compile(r"'(?:pg_catalog\.)?\"?([^'\"]+)\"?'::regconfig")
+_CONFIGURATION: Final = re.compile(r"to_tsvector\('(?:pg_catalog\.)?\"?([^'\"]+)\"?'::regconfig")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,10 @@ async def pass_gate(connection: psycopg.AsyncConnection, *, text_search_configur
 
 
 async def _text_search_configurations(connection: psycopg.AsyncConnection) -> set[str]:
-    """The configurations that the generated search vector names, out of the catalogue (DATA-49)."""
+    """The configurations that the generated search vector names for every text, out of the catalogue (DATA-49).
+
+    Those that it chooses by a message's language come in beside them and are no matter of settings.
+    """
     try:
         rows = await connection.execute(
             "SELECT pg_get_expr(d.adbin, d.adrelid) FROM pg_attrdef d "

@@ -119,6 +119,7 @@ CREATE TABLE stored_emails (
     remote_keywords text[] NOT NULL DEFAULT '{}',
     remote_expunge_observed_at timestamptz,
     is_retained_after_authored_delete boolean NOT NULL DEFAULT false,
+    attachments_read_by integer,  -- the rules under which its attachments were read; null is outstanding
     CONSTRAINT pk_stored_emails PRIMARY KEY (id),
     CONSTRAINT fk_stored_emails_mail_folders FOREIGN KEY (mail_folder_id)
         REFERENCES mail_folders (id) ON DELETE CASCADE,
@@ -141,6 +142,7 @@ CREATE INDEX ix_stored_emails_sender ON stored_emails (sender_normalized_address
 CREATE INDEX ix_stored_emails_to_addresses ON stored_emails USING gin (to_addresses);
 CREATE INDEX ix_stored_emails_cc_addresses ON stored_emails USING gin (cc_addresses);
 CREATE INDEX ix_stored_emails_remote_keywords ON stored_emails USING gin (remote_keywords);
+CREATE INDEX ix_stored_emails_attachments_read_by ON stored_emails (attachments_read_by, id) WHERE attachment_count > 0;
 
 CREATE TABLE email_message_contents (
     stored_email_id uuid NOT NULL,
@@ -240,7 +242,10 @@ CREATE TABLE completeness_proofs (
 --   f<folder id>             the folder
 --   w<n>, b<n>, c<n>         the span of 1, 8, 64 weeks (counted from 1970) in which the message was received; u: undated
 --   s                        one message in 128, by the random end of its id: the sample that frequencies are read from
--- Through them the index itself finds the newest matches of a frequent word, and those of a small folder.
+--   l<code>                  the language of subject and body, where the stage `languages` found one
+-- Stems of subject (A) and body are among the words once their language is known; `folded_vector` adds words without
+-- their accents and picture signs. `language_rules` is 0 for a document as it arrived. Through the marks the index itself
+-- finds the newest matches of a frequent word, and those of a small folder.
 CREATE TABLE email_search_documents (
     stored_email_id uuid NOT NULL,
     mail_folder_id bigint NOT NULL,
@@ -256,6 +261,10 @@ CREATE TABLE email_search_documents (
     body_text text,
     body_terms text,
     body_text_before_trimming text,
+    language varchar(16),
+    language_confidence real,
+    language_rules smallint NOT NULL DEFAULT 0,
+    folded_vector tsvector,
     search_vector tsvector NOT NULL GENERATED ALWAYS AS (
         setweight(to_tsvector('simple', coalesce(subject_text, '') || ' ' || coalesce(subject_terms, '')), 'A')
         || setweight(to_tsvector('simple', coalesce(participant_names, '') || ' ' || coalesce(participant_addresses, '')
@@ -272,16 +281,119 @@ CREATE TABLE email_search_documents (
                 / 38707200)::integer::text, U&'\0001u'),
             CASE WHEN right(stored_email_id::text, 2) IN ('00', '80') THEN U&'\0001s'
                 ELSE U&'\0001f' || mail_folder_id::text END])
+        || coalesce(folded_vector, ''::tsvector)
+        || CASE WHEN language IS NULL THEN ''::tsvector ELSE
+            setweight(to_tsvector(CASE language
+                WHEN 'ar' THEN 'arabic'::regconfig WHEN 'hy' THEN 'armenian'::regconfig
+                WHEN 'eu' THEN 'basque'::regconfig WHEN 'ca' THEN 'catalan'::regconfig
+                WHEN 'da' THEN 'danish'::regconfig WHEN 'nl' THEN 'dutch'::regconfig
+                WHEN 'en' THEN 'english'::regconfig WHEN 'fi' THEN 'finnish'::regconfig
+                WHEN 'fr' THEN 'french'::regconfig WHEN 'de' THEN 'german'::regconfig
+                WHEN 'el' THEN 'greek'::regconfig WHEN 'hi' THEN 'hindi'::regconfig
+                WHEN 'hu' THEN 'hungarian'::regconfig WHEN 'id' THEN 'indonesian'::regconfig
+                WHEN 'ga' THEN 'irish'::regconfig WHEN 'it' THEN 'italian'::regconfig
+                WHEN 'lt' THEN 'lithuanian'::regconfig WHEN 'ne' THEN 'nepali'::regconfig
+                WHEN 'no' THEN 'norwegian'::regconfig WHEN 'pt' THEN 'portuguese'::regconfig
+                WHEN 'ro' THEN 'romanian'::regconfig WHEN 'ru' THEN 'russian'::regconfig
+                WHEN 'sr' THEN 'serbian'::regconfig WHEN 'es' THEN 'spanish'::regconfig
+                WHEN 'sv' THEN 'swedish'::regconfig WHEN 'ta' THEN 'tamil'::regconfig
+                WHEN 'tr' THEN 'turkish'::regconfig WHEN 'yi' THEN 'yiddish'::regconfig
+                ELSE 'simple'::regconfig END, coalesce(subject_text, '')), 'A')
+            || strip(to_tsvector(CASE language
+                WHEN 'ar' THEN 'arabic'::regconfig WHEN 'hy' THEN 'armenian'::regconfig
+                WHEN 'eu' THEN 'basque'::regconfig WHEN 'ca' THEN 'catalan'::regconfig
+                WHEN 'da' THEN 'danish'::regconfig WHEN 'nl' THEN 'dutch'::regconfig
+                WHEN 'en' THEN 'english'::regconfig WHEN 'fi' THEN 'finnish'::regconfig
+                WHEN 'fr' THEN 'french'::regconfig WHEN 'de' THEN 'german'::regconfig
+                WHEN 'el' THEN 'greek'::regconfig WHEN 'hi' THEN 'hindi'::regconfig
+                WHEN 'hu' THEN 'hungarian'::regconfig WHEN 'id' THEN 'indonesian'::regconfig
+                WHEN 'ga' THEN 'irish'::regconfig WHEN 'it' THEN 'italian'::regconfig
+                WHEN 'lt' THEN 'lithuanian'::regconfig WHEN 'ne' THEN 'nepali'::regconfig
+                WHEN 'no' THEN 'norwegian'::regconfig WHEN 'pt' THEN 'portuguese'::regconfig
+                WHEN 'ro' THEN 'romanian'::regconfig WHEN 'ru' THEN 'russian'::regconfig
+                WHEN 'sr' THEN 'serbian'::regconfig WHEN 'es' THEN 'spanish'::regconfig
+                WHEN 'sv' THEN 'swedish'::regconfig WHEN 'ta' THEN 'tamil'::regconfig
+                WHEN 'tr' THEN 'turkish'::regconfig WHEN 'yi' THEN 'yiddish'::regconfig
+                ELSE 'simple'::regconfig END, left(coalesce(body_text, ''), least(indexed_body_characters, 100000))))
+            || array_to_tsvector(ARRAY[U&'\0001l' || language])
+        END
     ) STORED,
+    attachment_names_vector tsvector,  -- C: the names alone, which ranking reads
+    attachment_vector tsvector,  -- C: names and texts of attachments, which enter the index with the vector
     CONSTRAINT pk_email_search_documents PRIMARY KEY (stored_email_id),
     CONSTRAINT fk_email_search_documents_stored_emails FOREIGN KEY (stored_email_id)
         REFERENCES stored_emails (id) ON DELETE CASCADE
 ) WITH (toast_tuple_target = 512);
 -- A row that leaves the page keeps its heap tuple small; a vector does not compress, so it is not tried.
 ALTER TABLE email_search_documents ALTER COLUMN search_vector SET STORAGE EXTERNAL;
+ALTER TABLE email_search_documents ALTER COLUMN attachment_vector SET STORAGE EXTERNAL;
 ALTER TABLE email_search_documents ALTER COLUMN body_text SET STORAGE EXTERNAL;
 ALTER TABLE email_search_documents ALTER COLUMN body_text_before_trimming SET STORAGE EXTERNAL;
 -- Arrivals wait in the index's pending list and enter it together, which halves what a message costs. A search reads that
 -- list too, about 1.3 ms for 1,000 messages in it; 8 MB hold fewer than 2,000.
-CREATE INDEX ix_email_search_documents_search_vector ON email_search_documents USING gin (search_vector)
+CREATE INDEX ix_email_search_documents_search_vector ON email_search_documents
+    USING gin ((search_vector || coalesce(attachment_vector, ''::tsvector)))
     WITH (fastupdate = on, gin_pending_list_limit = 8192);
+
+-- One attachment of one reading of a message (`document_extracted_at` says which). `outcome` is null while it is being
+-- read: an attempt is counted before it begins, so that what ends the service every time is given up.
+CREATE TABLE email_attachment_texts (
+    stored_email_id uuid NOT NULL,
+    attachment_position integer NOT NULL,
+    document_extracted_at timestamptz NOT NULL,
+    rule_version integer NOT NULL,
+    attempt_count integer NOT NULL,
+    last_attempt_at timestamptz NOT NULL,
+    file_name varchar(200),
+    name_vector tsvector NOT NULL,
+    media_type varchar(255) NOT NULL,
+    size_octets bigint NOT NULL,
+    outcome varchar(64),
+    is_partial boolean NOT NULL DEFAULT false,
+    character_count integer NOT NULL DEFAULT 0,
+    CONSTRAINT pk_email_attachment_texts PRIMARY KEY (stored_email_id, attachment_position),
+    CONSTRAINT fk_email_attachment_texts_stored_emails FOREIGN KEY (stored_email_id)
+        REFERENCES stored_emails (id) ON DELETE CASCADE
+);
+
+-- The text in pieces of about 2,000 characters, each with its words: a hit and its snippet are found in one of them.
+CREATE TABLE email_attachment_segments (
+    stored_email_id uuid NOT NULL,
+    attachment_position integer NOT NULL,
+    ordinal integer NOT NULL,
+    starts_at integer NOT NULL,
+    segment_text text NOT NULL,
+    segment_vector tsvector NOT NULL,
+    CONSTRAINT pk_email_attachment_segments PRIMARY KEY (stored_email_id, attachment_position, ordinal),
+    CONSTRAINT fk_email_attachment_segments_email_attachment_texts FOREIGN KEY (stored_email_id, attachment_position)
+        REFERENCES email_attachment_texts (stored_email_id, attachment_position) ON DELETE CASCADE
+);
+ALTER TABLE email_attachment_segments ALTER COLUMN segment_vector SET STORAGE EXTERNAL;
+CREATE INDEX ix_email_search_documents_language_rules ON email_search_documents (language_rules);
+
+-- The languages that some message was found to be written in; a query is stemmed in each of them.
+CREATE TABLE search_languages (
+    language varchar(16) NOT NULL,
+    first_seen_at timestamptz NOT NULL,
+    CONSTRAINT pk_search_languages PRIMARY KEY (language)
+);
+
+-- Messages whose words were too many to be stemmed, or broke the stage otherwise.
+CREATE TABLE email_language_failures (
+    stored_email_id uuid NOT NULL,
+    reason varchar(64) NOT NULL,
+    recorded_at timestamptz NOT NULL,
+    CONSTRAINT pk_email_language_failures PRIMARY KEY (stored_email_id),
+    CONSTRAINT fk_email_language_failures_stored_emails FOREIGN KEY (stored_email_id)
+        REFERENCES stored_emails (id) ON DELETE CASCADE
+);
+
+-- Searches that a person keeps by name: the query as typed. Names differ also without regard to case.
+CREATE TABLE saved_searches (
+    name varchar(64) NOT NULL,
+    query_text varchar(512) NOT NULL,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    CONSTRAINT pk_saved_searches PRIMARY KEY (name)
+);
+CREATE UNIQUE INDEX ix_saved_searches_folded_name ON saved_searches (lower(name));

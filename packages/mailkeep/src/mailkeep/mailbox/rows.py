@@ -105,14 +105,21 @@ async def rewrite_derived(connection: Connection, placed: Sequence[Placed], *, n
         f"UPDATE stored_emails e SET {assignments} FROM arriving_stored_emails a WHERE e.id = a.id"  # noqa: S608
     )
     await connection.execute("DROP TABLE arriving_stored_emails")
-    await _put(connection, "email_search_documents", _DOCUMENT_COLUMNS, _documents(placed, now))
+    # What the stage of languages found was about the former words.
+    outdated = "language = NULL, folded_vector = NULL, language_rules = 0"
+    await _put(connection, "email_search_documents", _DOCUMENT_COLUMNS, _documents(placed, now), also=outdated)
 
 
-async def _put(connection: Connection, table: str, columns: Sequence[str], rows: Iterable[bytes]) -> None:
-    """Insert rows keyed by their first column, or overwrite those that are there without reading them."""
+async def _put(
+    connection: Connection, table: str, columns: Sequence[str], rows: Iterable[bytes], *, also: str | None = None
+) -> None:
+    """Insert rows keyed by their first column, or overwrite those that are there without reading them.
+
+    `also` are further assignments to rows that are there.
+    """
     await _stage(connection, table, columns, rows)
     names = ", ".join(columns)
-    updates = ", ".join(f"{column} = excluded.{column}" for column in columns[1:])
+    updates = ", ".join(f"{column} = excluded.{column}" for column in columns[1:]) + (f", {also}" if also else "")
     await connection.execute(
         f"INSERT INTO {table} ({names}) SELECT {names} FROM arriving_{table} "  # noqa: S608 -- constants
         f"ON CONFLICT ({columns[0]}) DO UPDATE SET {updates}"

@@ -47,7 +47,7 @@ async def find(
     if _begins_with_filters(selection.filters):
         ids = await queries.few_matching_filters(connection, selection, at_most=FEW_FILTERED)
         if ids is not None:
-            ranked = await queries.rank_named(connection, query=query.text, ids=ids, limit=limit)
+            ranked = await queries.rank_named(connection, query, ids=ids, limit=limit)
             return Window(ranked=ranked, match_count=MatchCount(ranked.candidates, is_exact=True))
     newest, oldest = await queries.received_span(connection, selection.account_ids)
     folders = marks.folder_marks(selection.folders) if names_scope else None
@@ -62,7 +62,7 @@ async def find(
         ranked = await queries.rank_newest(
             connection,
             selection,
-            query=query.text,
+            ranking=query.ranking,
             # What only excludes cannot enter the index by itself.
             narrowed=_all_of(query.text, folders, None if query.is_selective else span),
             span=span if query.is_selective else None,

@@ -24,6 +24,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _WEEK: Final = timedelta(weeks=1)
 
 
+def language_mark(language: str) -> str:
+    """A tsquery that holds for messages in that language."""
+    return f"'\x01l{language}'"
+
+
 def folder_marks(folder_ids: Iterable[int]) -> str | None:
     """A tsquery that holds for messages of any of the folders; None when there are too many of them."""
     marks = sorted(set(folder_ids))

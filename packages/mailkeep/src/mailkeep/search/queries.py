@@ -17,10 +17,12 @@ from uuid import UUID
 from psycopg import sql
 
 from mailkeep.db import Connection, load_queries
+from mailkeep.languages import STEMMED
 from mailkeep.mailbox import AccountId, ContentAvailability, Flags, FolderId
+from mailkeep.search import tsqueries
 from mailkeep.search.cursor import Boundary
 from mailkeep.search.model import AttachmentSummary, Direction, Filters, Summary
-from mailkeep.terms import AllOf, AnyOf, Not, Phrase, Prefix, QueryNode, Word
+from mailkeep.terms import QueryNode
 
 _SQL: Final = load_queries("mailkeep.search")
 
@@ -231,49 +233,43 @@ async def read_freshness(connection: Connection, folder_ids: Iterable[int]) -> d
 
 @dataclass(frozen=True, slots=True)
 class CompiledQuery:
-    """A typed query as PostgreSQL reads it. `text` is its tsquery; `is_selective` is False for exclusions alone."""
+    """A typed query as PostgreSQL reads it.
+
+    `text` is the tsquery that finds, `ranking` the one that ranks: without the marks that keep a stem in its language.
+    `is_selective` is False for exclusions alone. `stemmed` has the query in the words of each language, for headlines.
+    """
 
     text: str
+    ranking: str
     is_selective: bool
+    stemmed: Mapping[str, str]
 
 
-async def compile_query(connection: Connection, node: QueryNode, *, configuration: str) -> CompiledQuery | None:
-    """Let PostgreSQL turn the tree into a tsquery, every text a parameter; None when no word is left of it."""
-    parameters: dict[str, object] = {"configuration": configuration}
-    expression = _expression(node, parameters)
-    statement = sql.SQL("SELECT q.q::text, querytree(q.q) FROM (SELECT {} AS q) q").format(expression)
+async def compile_query(
+    connection: Connection, node: QueryNode, *, configuration: str, languages: Sequence[str] = ()
+) -> CompiledQuery | None:
+    """Let PostgreSQL turn the tree into tsqueries, every text a parameter; None when no word is left of it.
+
+    `languages` are those whose stems are asked for as well.
+    """
+    matching = tsqueries.Writer("m", configuration, languages, with_marks=True)
+    ranking = tsqueries.Writer("r", configuration, languages, with_marks=False)
+    writers = [tsqueries.Writer(language, STEMMED[language]) for language in languages]
+    columns = [matching.write(node), ranking.write(node), *(writer.write(node) for writer in writers)]
+    statement = sql.SQL("SELECT q::text, querytree(q), {} FROM (SELECT {} AS q OFFSET 0) q").format(
+        sql.SQL(", ").join([sql.SQL("({})::text").format(column) for column in columns[1:]]), columns[0]
+    )
+    parameters = {name: value for writer in (matching, ranking, *writers) for name, value in writer.parameters.items()}
     cursor = await connection.execute(statement, parameters, prepare=False)
     row = await cursor.fetchone()
     if row is None or not row[0]:
         return None
-    return CompiledQuery(text=row[0], is_selective=row[1] not in ("", "T"))
-
-
-def _expression(node: QueryNode, parameters: dict[str, object]) -> sql.Composable:
-    match node:
-        case AllOf(nodes):
-            return (
-                sql.SQL("(") + sql.SQL(" && ").join([_expression(child, parameters) for child in nodes]) + sql.SQL(")")
-            )
-        case AnyOf(nodes):
-            return (
-                sql.SQL("(") + sql.SQL(" || ").join([_expression(child, parameters) for child in nodes]) + sql.SQL(")")
-            )
-        case Not(child):
-            return sql.SQL("(!! ") + _expression(child, parameters) + sql.SQL(")")
-        case Word(text):
-            return _call("plainto_tsquery", text, parameters)
-        case Phrase(text):
-            return _call("phraseto_tsquery", text, parameters)
-        case Prefix(text):
-            quoted = text.replace("\\", "\\\\").replace("'", "''")
-            return _call("to_tsquery", f"'{quoted}':*", parameters)
-
-
-def _call(function: LiteralString, text: str, parameters: dict[str, object]) -> sql.Composable:
-    name = f"word{len(parameters)}"
-    parameters[name] = text
-    return sql.SQL(function + "({}::regconfig, {})").format(sql.Placeholder("configuration"), sql.Placeholder(name))
+    return CompiledQuery(
+        text=row[0],
+        ranking=row[2],
+        is_selective=row[1] not in ("", "T"),
+        stemmed=dict(zip(languages, row[3:], strict=True)),
+    )
 
 
 async def force_index(connection: Connection) -> None:
@@ -345,7 +341,7 @@ async def rank_newest(
     connection: Connection,
     selection: Selection,
     *,
-    query: str,
+    ranking: str,
     narrowed: str,
     span: str | None,
     not_before: datetime | None,
@@ -354,9 +350,9 @@ async def rank_newest(
 ) -> Ranked:
     """Rank the newest `among` matches and return the best `limit`; ties in timeline order.
 
-    `query` is what ranks, `narrowed` the same with marks. `span` holds marks of time: as a condition of its own, since
-    the index then leaps over what either side lacks, several times faster than through one query with both.
-    `not_before` leaves out older and undated messages.
+    `ranking` is what ranks, `narrowed` what is looked for, with marks. `span` holds marks of time: as a condition of
+    its own, since the index then leaps over what either side lacks, several times faster than through one query with
+    both. `not_before` leaves out older and undated messages.
     """
     condition = filter_condition(selection.filters)
     spanned: LiteralString = "" if span is None else f" AND {MATCHED} @@ %(span)s::tsquery"
@@ -368,13 +364,13 @@ async def rank_newest(
         f" WHERE {MATCHED} @@ %(narrowed)s::tsquery{spanned}"
         f" AND d.mail_folder_id = ANY(%(folder_ids)s){since}"
         " ORDER BY d.received_at DESC NULLS LAST, d.stored_email_id DESC LIMIT %(among)s)"
-        f" SELECT n.stored_email_id, ts_rank({RANK_WEIGHTS}, n.vector, %(query)s::tsquery) AS rank, n.candidates,"
+        f" SELECT n.stored_email_id, ts_rank({RANK_WEIGHTS}, n.vector, %(ranking)s::tsquery) AS rank, n.candidates,"
         " count(*) OVER ()"
         " FROM newest n ORDER BY rank DESC, n.received_at DESC NULLS LAST, n.stored_email_id DESC LIMIT %(limit)s"
     )
     parameters = {
         **condition.parameters,
-        "query": query,
+        "ranking": ranking,
         "narrowed": narrowed,
         "span": span,
         "folder_ids": selection.folder_ids,
@@ -385,16 +381,17 @@ async def rank_newest(
     return _ranked(await (await connection.execute(statement, parameters, prepare=False)).fetchall())
 
 
-async def rank_named(connection: Connection, *, query: str, ids: Sequence[UUID], limit: int) -> Ranked:
+async def rank_named(connection: Connection, query: CompiledQuery, *, ids: Sequence[UUID], limit: int) -> Ranked:
     """Rank all matches among the named messages."""
     statement: LiteralString = (
-        f"SELECT d.stored_email_id, ts_rank({RANK_WEIGHTS}, {RANKED_VECTOR}, %(query)s::tsquery) AS rank,"
+        f"SELECT d.stored_email_id, ts_rank({RANK_WEIGHTS}, {RANKED_VECTOR}, %(ranking)s::tsquery) AS rank,"
         " count(*) OVER (),"
         " count(*) OVER () FROM email_search_documents d"
         f" WHERE d.stored_email_id = ANY(%(ids)s) AND {MATCHED} @@ %(query)s::tsquery"
         " ORDER BY rank DESC, d.received_at DESC NULLS LAST, d.stored_email_id DESC LIMIT %(limit)s"
     )
-    cursor = await connection.execute(statement, {"query": query, "ids": list(ids), "limit": limit}, prepare=False)
+    parameters = {"query": query.text, "ranking": query.ranking, "ids": list(ids), "limit": limit}
+    cursor = await connection.execute(statement, parameters, prepare=False)
     return _ranked(await cursor.fetchall())
 
 
@@ -415,7 +412,7 @@ async def read_extracts(
     connection: Connection,
     ids: Sequence[UUID],
     *,
-    query: str,
+    query: CompiledQuery,
     configuration: str,
     options: str,
     needles: Sequence[str],
@@ -423,11 +420,17 @@ async def read_extracts(
     before: int,
     around: int,
 ) -> dict[UUID, Extract]:
-    """Cut extracts of the named messages: `part` bounds the characters that the headline reads, in one message."""
+    """Cut extracts of the named messages: `part` bounds the characters that the headline reads, in one message.
+
+    A message whose language is known is read in that language, so that other forms of a word are marked as well.
+    """
     parameters = {
         "ids": list(ids),
-        "query": query,
+        "query": query.text,
         "configuration": configuration,
+        "languages": list(query.stemmed),
+        "configurations": [STEMMED[language] for language in query.stemmed],
+        "stemmed": list(query.stemmed.values()),
         "options": options,
         "needles": list(needles),
         "part": part,
@@ -436,3 +439,9 @@ async def read_extracts(
     }
     cursor = await connection.execute(_SQL["extracts"], parameters, prepare=False)
     return {row[0]: Extract(row[1], tuple(row[2] or ())) for row in await cursor.fetchall()}
+
+
+async def read_accented_words(connection: Connection, ids: Sequence[UUID]) -> list[str]:
+    """The distinct words with letters beyond ASCII in the named messages' vectors, at most 20,000."""
+    cursor = await connection.execute(_SQL["accented_words"], {"ids": list(ids)})
+    return [row[0] for row in await cursor.fetchall()]

@@ -29,12 +29,14 @@ WHERE f.id = ANY(%(folder_ids)s);
 -- For the window's messages: the headline of a bounded part of the body around the first word found, and beside it what
 -- surrounds the first place of each word, for words that the headline does not know (CJK pairs, parts of addresses).
 SELECT d.stored_email_id,
-    ts_headline(%(configuration)s::regconfig,
+    ts_headline(coalesce(l.configuration, %(configuration)s)::regconfig,
         CASE WHEN length(body.text) <= %(part)s THEN body.text
             ELSE substr(body.text, greatest(1, coalesce(place.first, 1) - 200), %(part)s) END,
-        %(query)s::tsquery, %(options)s),
+        coalesce(l.query, %(query)s)::tsquery, %(options)s),
     place.around
 FROM email_search_documents d
+LEFT JOIN unnest(%(languages)s::text[], %(configurations)s::text[], %(stemmed)s::text[])
+    AS l (language, configuration, query) ON l.language = d.language AND l.query <> ''
 -- Unpacked once and folded once: each mention of the column would do it again.
 CROSS JOIN LATERAL (SELECT d.body_text || '' AS text OFFSET 0) body
 CROSS JOIN LATERAL (SELECT lower(body.text) AS text OFFSET 0) folded
@@ -46,3 +48,10 @@ CROSS JOIN LATERAL (
     WHERE found.at > 0
 ) place
 WHERE d.stored_email_id = ANY(%(ids)s) AND d.body_text IS NOT NULL;
+
+-- name: accented_words
+-- Words beyond ASCII of a few messages, so that one typed without its accents can be shown where it stands.
+SELECT DISTINCT word.lexeme
+FROM email_search_documents d CROSS JOIN LATERAL unnest(d.search_vector) AS word
+WHERE d.stored_email_id = ANY(%(ids)s) AND octet_length(word.lexeme) <> length(word.lexeme)
+LIMIT 20000;

@@ -7,12 +7,14 @@ rows again: statements see separate snapshots, and a message that left the selec
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
 from mailkeep.config import Settings
 from mailkeep.db import Connection, Database
+from mailkeep.languages import stemmed_languages
 from mailkeep.mailbox import AccountId, FolderId, Scope, resolve_scope
 from mailkeep.search import filters as bounds
 from mailkeep.search import lexical, queries, timeline
@@ -34,6 +36,7 @@ from mailkeep.search.snippets import (
     AROUND_CHARACTERS,
     BEFORE_CHARACTERS,
     HEADLINE_PART_CHARACTERS,
+    accented_needles,
     headline_options,
     snippets_of,
 )
@@ -104,7 +107,8 @@ async def search_emails(db: Database, settings: Settings, request: SearchRequest
     async with db.connection() as connection:
         if node is not None:
             configuration = settings.persistence.text_search_configuration
-            query = await queries.compile_query(connection, node, configuration=configuration)
+            languages = await stemmed_languages(connection)
+            query = await queries.compile_query(connection, node, configuration=configuration, languages=languages)
             if query is not None:
                 window = await lexical.find(
                     connection,
@@ -157,10 +161,35 @@ async def _matches(
         return ()
     summaries = await queries.read_summaries(connection, selection, ids)
     needles = positive_needles(node)[:MAX_NEEDLES]
+    snippets = await _snippets(connection, settings, query, needles, ids)
+    if plain := [one for one in ids if not snippets.get(one)]:
+        words = await queries.read_accented_words(connection, plain)
+        accented = accented_needles(needles, words)[:MAX_NEEDLES]
+        if accented:
+            spelled = replace(query, text=" | ".join(f"'{word}'" for word, _ in accented), stemmed={})
+            snippets |= await _snippets(connection, settings, spelled, accented, plain)
+    return tuple(
+        Match(
+            summary=summaries[stored_email_id],
+            relevance_rank=rank,
+            snippets=snippets.get(stored_email_id, ()),
+        )
+        for stored_email_id, rank in best
+        if stored_email_id in summaries
+    )
+
+
+async def _snippets(
+    connection: Connection,
+    settings: Settings,
+    query: CompiledQuery,
+    needles: Sequence[tuple[str, bool]],
+    ids: Sequence[UUID],
+) -> dict[UUID, tuple[str, ...]]:
     extracts = await queries.read_extracts(
         connection,
         ids,
-        query=query.text,
+        query=query,
         configuration=settings.persistence.text_search_configuration,
         options=headline_options(settings.mailbox_search),
         needles=[needle.lower() for needle, _ in needles],
@@ -168,19 +197,7 @@ async def _matches(
         before=BEFORE_CHARACTERS,
         around=AROUND_CHARACTERS,
     )
-    return tuple(
-        Match(
-            summary=summaries[stored_email_id],
-            relevance_rank=rank,
-            snippets=(
-                snippets_of(extracts[stored_email_id], needles, settings.mailbox_search)
-                if stored_email_id in extracts
-                else ()
-            ),
-        )
-        for stored_email_id, rank in best
-        if stored_email_id in summaries
-    )
+    return {one: snippets_of(extract, needles, settings.mailbox_search) for one, extract in extracts.items()}
 
 
 async def freshness_of(connection: Connection, settings: Settings, scope: Scope) -> tuple[FolderFreshness, ...]:

@@ -7,11 +7,12 @@ forged by mail. Both become `**` only here, after the marks were recognized.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mailkeep.config import MailboxSearchSettings
 from mailkeep.search.queries import Extract
+from mailkeep.terms import plain_spellings
 
 START: Final = "\x02"
 STOP: Final = "\x03"
@@ -49,6 +50,12 @@ def snippets_of(
     limit = settings.words_per_snippet * CHARACTERS_PER_WORD
     shown = (_bounded(_BLANKS.sub(" ", fragment).strip(), limit) for fragment in fragments)
     return tuple(dict.fromkeys(shown))[: settings.snippets_per_email]
+
+
+def accented_needles(needles: Sequence[tuple[str, bool]], words: Iterable[str]) -> list[tuple[str, bool]]:
+    """Those of the words that are a needle but for their accents, whole words only."""
+    wanted = {spelling for needle, _ in needles for spelling in (needle.lower(), *plain_spellings(needle))}
+    return [(word, False) for word in words if word.isalnum() and not wanted.isdisjoint(plain_spellings(word))]
 
 
 def _mark(text: str, needles: Sequence[tuple[str, bool]]) -> str:

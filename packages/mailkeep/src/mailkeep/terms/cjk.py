@@ -1,8 +1,8 @@
-"""Chinese, Japanese and Korean text: runs without blanks between words, cut into overlapping pairs (case 191).
+"""Scripts that write no blanks between words: their runs are cut into overlapping pairs (case 191).
 
 PostgreSQL's parser takes a whole run as one word, so a word inside it is never found. A run becomes all its bigrams
 plus its last character alone: every character then begins exactly one term, and a query of one character is a prefix.
-Scripts that write no blanks but are not listed here (Thai, Lao, Khmer, Myanmar) keep PostgreSQL's words.
+Chinese, Japanese and Korean are the bulk of it ("CJK" here and elsewhere); Thai, Lao, Khmer and Myanmar are alike.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from typing import Final
 MAX_MIXED_CHARACTERS: Final = 64
 """How far beside a run the letters that touch it are looked at."""
 _CJK: Final = (
+    "\u0e01-\u0e3a\u0e40-\u0e4e"  # Thai
+    "\u0e81-\u0ebd\u0ec0-\u0ece\u0edc-\u0edf"  # Lao
+    "\u1000-\u103f\u1050-\u108f"  # Myanmar
+    "\u1780-\u17d3\u17dc\u17dd"  # Khmer
     "\u1100-\u11ff"  # Hangul letters
     "\u2e80-\u2fdf"  # radicals
     "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c"  # iteration marks, numerals

@@ -4,7 +4,8 @@ The whole grammar: words, "quoted phrases", OR between two of them (AND binds ti
 `word*` for words that begin so. Everything else is just words; no input is a syntax error. The tree holds texts only:
 search binds each as a parameter, so nothing typed ever becomes query syntax.
 
-Accents and the language of a message are to be folded in here and in `index` together, by one rule for both.
+Accents and stems are no matter of the tree: whoever compiles it asks for a bare word in its other spellings and in the
+languages of the mail as well, while quotes ask for what stands there.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Final
 
 from mailkeep.terms.cjk import has_cjk, pairs, pieces
 from mailkeep.terms.index import BEGINNING_CHARACTERS
+from mailkeep.terms.pictures import picture_signs, without_pictures
 
 MIN_PREFIX_CHARACTERS: Final = 2
 """A shorter beginning is a word: one letter with a star would gather a tenth of all postings."""
@@ -48,6 +50,13 @@ class Prefix:
 
 
 @dataclass(frozen=True, slots=True)
+class Sign:
+    """Holds this term exactly as it stands, untouched by PostgreSQL's parser."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Not:
     """The condition does not hold."""
 
@@ -68,7 +77,7 @@ class AnyOf:
     nodes: tuple[QueryNode, ...]
 
 
-QueryNode = Word | Phrase | Prefix | Not | AllOf | AnyOf
+QueryNode = Word | Phrase | Prefix | Sign | Not | AllOf | AnyOf
 
 
 def build_query(query_text: str) -> QueryNode | None:
@@ -108,6 +117,9 @@ def _tokens(text: str) -> Iterator[QueryNode | None]:
 
 
 def _phrase(text: str) -> QueryNode | None:
+    if signs := picture_signs(text):
+        words = _phrase(without_pictures(text))
+        return _all_of([*([words] if words is not None else []), *(Sign(sign) for sign in signs)])
     if _LETTER.search(text) is None:
         return None
     if not has_cjk(text):
@@ -124,6 +136,9 @@ def _quoted_piece(piece: str, *, is_run: bool) -> QueryNode:
 
 
 def _word(text: str) -> QueryNode | None:
+    if signs := picture_signs(text):
+        words = [node for part in without_pictures(text).split() if (node := _word(part)) is not None]
+        return _all_of([*words, *(Sign(sign) for sign in signs)])
     if _LETTER.search(text) is None:
         return None
     if has_cjk(text):
@@ -164,6 +179,8 @@ def _needles(node: QueryNode) -> Iterator[tuple[str, bool]]:
             yield from ((word, False) for word in text.split())
         case Prefix(text):
             yield (text, True)
+        case Sign(text):
+            yield (text, False)
         case AllOf(nodes) | AnyOf(nodes):
             for child in nodes:
                 yield from _needles(child)

@@ -144,4 +144,8 @@ def test_the_vector_is_generated_and_served_by_gin(table: psycopg.Connection) ->
     table.rollback()
     assert kind is not None
     assert kind[0] in ("s", b"s")
-    assert indexes == [("ix_email_search_documents_search_vector", "gin"), ("pk_email_search_documents", "btree")]
+    assert indexes == [
+        ("ix_email_search_documents_language_rules", "btree"),
+        ("ix_email_search_documents_search_vector", "gin"),
+        ("pk_email_search_documents", "btree"),
+    ]
