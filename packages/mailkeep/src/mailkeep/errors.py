@@ -28,7 +28,8 @@
     │   ├── SchemaStateUnreadable         32002
     │   ├── TextSearchConfigurationMismatch 32003
     │   ├── DatabaseUnavailable           35001  (retry helps)
-    │   └── StatementRefused              36001
+    │   ├── StatementRefused              36001
+    │   └── AttachmentReaderUnavailable   37001  (retry helps)
     ├── ReaderError                   5xxxx: the only ones a tool's caller is told
     │   ├── PageSizeRefused 51001, FilterRefused 51002, ResultLimitRefused 51003,
     │   │   EmailIdMalformed 51004, ContentCountRefused 51005, ContentRepeated 51006,
@@ -258,6 +259,13 @@ class StatementRefused(StoreError):
     """A statement typed into `mailkeep db sql` is not valid, or would change something."""
 
     code = 36001
+
+
+class AttachmentReaderUnavailable(StoreError):
+    """The process that reads attachments does not start, so none is read; everything else works."""
+
+    code = 37001
+    retryable = True
 
 
 class ReaderError(MailkeepError):

@@ -17,6 +17,7 @@ from mailkeep.config.accounts import (
 from mailkeep.config.home import home
 from mailkeep.config.load import load_settings, posture_warnings
 from mailkeep.config.model import (
+    AttachmentTextSettings,
     EmailContentSettings,
     HttpSettings,
     MailboxSearchSettings,
@@ -32,6 +33,7 @@ from mailkeep.config.secrets import check_references, resolve_key, resolve_secre
 __all__ = [
     "AccountKind",
     "AccountSettings",
+    "AttachmentTextSettings",
     "AuthenticationMechanism",
     "ConnectionSecurity",
     "DataEncryptionSettings",

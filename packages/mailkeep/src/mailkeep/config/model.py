@@ -198,6 +198,46 @@ class MailboxSearchSettings(Section):
     words_per_snippet: int = Field(default=24, ge=4, le=100, description="Words in one snippet.")
 
 
+class AttachmentTextSettings(Section):
+    """Searching inside attached files: what reading one of them may cost."""
+
+    enabled: bool = Field(default=True, description="Whether attachments are read and searched.")
+    max_attachment_bytes: int = Field(
+        default=25 * MEBIBYTE, ge=1024, le=100 * MEBIBYTE, description="Largest attachment that is read, in bytes."
+    )
+    max_characters_per_attachment: int = Field(
+        default=200_000, ge=1000, le=1_000_000, description="Characters of text kept of one attachment."
+    )
+    max_pages: int = Field(default=200, ge=1, le=10_000, description="Pages, slides or sheets read of one attachment.")
+    max_nesting_depth: int = Field(
+        default=3, ge=0, le=20, description="How deep messages within attached messages are read."
+    )
+    max_expanded_bytes: int = Field(
+        default=128 * MEBIBYTE,
+        ge=MEBIBYTE,
+        le=1 << 32,
+        description="What the parts of a compressed file may unpack to, in bytes.",
+    )
+    max_cpu_time: Duration = Field(
+        default=timedelta(seconds=20),
+        ge=timedelta(seconds=1),
+        le=timedelta(minutes=10),
+        description="Processor time for one attachment, in whole seconds.",
+    )
+    max_wall_time: Duration = Field(
+        default=timedelta(minutes=1),
+        ge=timedelta(seconds=1),
+        le=timedelta(minutes=30),
+        description="Longest time for one attachment, whatever the machine does meanwhile.",
+    )
+    max_worker_memory_bytes: int = Field(
+        default=384 * MEBIBYTE,
+        ge=64 * MEBIBYTE,
+        le=1 << 34,
+        description="Memory of the process that reads attachments, beyond what it starts with, in bytes.",
+    )
+
+
 class EmailContentSettings(Section):
     """Bounds of reading stored emails."""
 
@@ -254,6 +294,9 @@ class Settings(BaseSettings):
     )
     mailbox_search: MailboxSearchSettings = Field(
         default=MailboxSearchSettings(), description="How search results are shown."
+    )
+    attachment_text: AttachmentTextSettings = Field(
+        default=AttachmentTextSettings(), description="Searching inside attached files."
     )
     email_content: EmailContentSettings = Field(
         default=EmailContentSettings(), description="Bounds of reading stored emails."

@@ -101,8 +101,10 @@ async def rewrite_derived(connection: Connection, placed: Sequence[Placed], *, n
         for column in _ROW_COLUMNS
         if column not in _KEPT_ON_REWRITE
     )
+    # Attachments of this reading are not those of the last one (attachments_read_by).
     await connection.execute(
-        f"UPDATE stored_emails e SET {assignments} FROM arriving_stored_emails a WHERE e.id = a.id"  # noqa: S608
+        f"UPDATE stored_emails e SET {assignments}, attachments_read_by = NULL"  # noqa: S608
+        " FROM arriving_stored_emails a WHERE e.id = a.id"
     )
     await connection.execute("DROP TABLE arriving_stored_emails")
     # What the stage of languages found was about the former words.

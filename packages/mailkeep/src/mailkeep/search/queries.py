@@ -27,10 +27,13 @@ from mailkeep.terms import QueryNode
 _SQL: Final = load_queries("mailkeep.search")
 
 VISIBLE: Final[LiteralString] = "(e.remote_expunge_observed_at IS NULL OR e.is_retained_after_authored_delete)"
-MATCHED: Final[LiteralString] = "d.search_vector"
+MATCHED: Final[LiteralString] = "(d.search_vector || coalesce(d.attachment_vector, ''::tsvector))"
 """What a search asks of a document `d`: the words of the index, by the index's own expression."""
-RANKED_VECTOR: Final[LiteralString] = "d.search_vector"
-"""What `ts_rank` reads of a document `d`."""
+RANKED_VECTOR: Final[LiteralString] = (
+    "CASE WHEN d.attachment_names_vector IS NULL THEN d.search_vector"
+    " ELSE d.search_vector || d.attachment_names_vector END"
+)
+"""What `ts_rank` reads of a document `d`: not the texts of attachments, whose vectors are long."""
 RANK_WEIGHTS: Final[LiteralString] = "'{0.1, 0.05, 0.4, 1.0}'"
 """Weights of body (D), attachments (C), people (B) and subject (A)."""
 
