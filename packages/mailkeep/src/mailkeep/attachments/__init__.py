@@ -4,7 +4,7 @@
 `attachment_text` show what became of a file. The readers themselves are `mailkeep.extraction`.
 """
 
-from mailkeep.attachments.model import AttachmentReading, AttachmentText, Hit, Language, Spelling
+from mailkeep.attachments.model import AttachmentReading, AttachmentText, Hit, Language, Spelling, Stemmed
 from mailkeep.attachments.queries import attachment_readings, attachment_text, count_outcomes, find_hits
 from mailkeep.attachments.stage import AttachmentStage
 
@@ -15,6 +15,7 @@ __all__ = [
     "Hit",
     "Language",
     "Spelling",
+    "Stemmed",
     "attachment_readings",
     "attachment_text",
     "count_outcomes",

@@ -49,6 +49,15 @@ class AttachmentText:
 
 
 @dataclass(frozen=True, slots=True)
+class Stemmed:
+    """A query in the words of one language: the mark that a vector of it holds, its configuration, the tsquery."""
+
+    mark: str
+    configuration: str
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """An attachment that a search found. `headline` has PostgreSQL's marks, `text` is the piece it was cut from."""
 

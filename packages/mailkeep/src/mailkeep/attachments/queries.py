@@ -11,7 +11,7 @@ from uuid import UUID
 
 import psycopg
 
-from mailkeep.attachments.model import AttachmentReading, AttachmentText, Hit, Language, Spelling
+from mailkeep.attachments.model import AttachmentReading, AttachmentText, Hit, Language, Spelling, Stemmed
 from mailkeep.attachments.segments import segments_of
 from mailkeep.db import Connection, Database, load_queries
 from mailkeep.extraction import Extraction, Outcome
@@ -211,21 +211,25 @@ async def find_hits(
     *,
     whole: str,
     some: str,
+    stemmed: Sequence[Stemmed],
     configuration: str,
     options: str,
     per_message: int,
 ) -> list[Hit]:
     """Where in the attachments of these messages a search found its words, the best of each message first.
 
-    `whole` is the tsquery of what is asked for, `some` holds for any word of it; `options` are those of the headline.
+    `whole` is the tsquery of what is asked for, `some` holds for any word of it, `stemmed` is `some` for headlines.
     """
     values = {
         "ids": list(ids),
         "whole": whole,
         "some": some,
+        "marks": [one.mark for one in stemmed],
+        "configurations": [one.configuration for one in stemmed],
+        "stemmed": [one.query for one in stemmed],
         "configuration": configuration,
         "options": options,
         "per_message": per_message,
     }
     cursor = await connection.execute(_SQL["hits"], values, prepare=False)
-    return [Hit(*row[:6]) for row in await cursor.fetchall()]
+    return [Hit(*row) for row in await cursor.fetchall()]

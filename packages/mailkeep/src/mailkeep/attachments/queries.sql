@@ -112,33 +112,38 @@ WHERE s.stored_email_id = %(id)s AND s.attachment_position = %(position)s
 
 -- name: hits
 -- Of each message the attachments in which the words of a query stand: those that hold all of them, or, where neither
--- an attachment nor the message itself does, those that hold some. The best piece of each is cut for a snippet.
+-- an attachment nor the message itself does, those that hold some. The best piece of each is cut for a snippet, in the
+-- words of its own language.
 SELECT found.stored_email_id, found.attachment_position, found.file_name, found.media_type,
-    coalesce(ts_headline(%(configuration)s::regconfig, found.segment_text, %(some)s::tsquery, %(options)s), ''),
-    coalesce(found.segment_text, ''), found.place
+    coalesce(ts_headline(coalesce(l.configuration, %(configuration)s)::regconfig, found.segment_text,
+        coalesce(l.query, %(some)s)::tsquery, %(options)s), ''),
+    coalesce(found.segment_text, '')
 FROM (
     SELECT candidate.*, row_number() OVER (PARTITION BY candidate.stored_email_id
         ORDER BY candidate.holds_all DESC, candidate.rank DESC, candidate.attachment_position) AS place,
         bool_or(candidate.holds_all) OVER (PARTITION BY candidate.stored_email_id) AS any_holds_all
     FROM (
-        SELECT t.stored_email_id, t.attachment_position, t.file_name, t.media_type, best.segment_text,
+        SELECT t.stored_email_id, t.attachment_position, t.file_name, t.media_type,
+            best.segment_text, best.segment_vector,
             coalesce(best.holds_all, false) OR t.name_vector @@ %(whole)s::tsquery AS holds_all,
             coalesce(best.rank, 0) + ts_rank(t.name_vector, %(some)s::tsquery) AS rank,
             best.segment_text IS NOT NULL OR t.name_vector @@ %(some)s::tsquery AS holds_some
         FROM email_attachment_texts t
         LEFT JOIN LATERAL (
-            SELECT s.segment_text, s.segment_vector @@ %(whole)s::tsquery AS holds_all,
+            SELECT s.segment_text, s.segment_vector, s.segment_vector @@ %(whole)s::tsquery AS holds_all,
                 ts_rank(s.segment_vector, %(some)s::tsquery) AS rank
             FROM email_attachment_segments s
             WHERE s.stored_email_id = t.stored_email_id AND s.attachment_position = t.attachment_position
                 AND s.segment_vector @@ %(some)s::tsquery
-            ORDER BY 2 DESC, 3 DESC, s.ordinal LIMIT 1
+            ORDER BY 3 DESC, 4 DESC, s.ordinal LIMIT 1
         ) best ON true
         WHERE t.stored_email_id = ANY(%(ids)s) AND t.outcome IS NOT NULL
     ) candidate
     WHERE candidate.holds_some
 ) found
 JOIN email_search_documents d ON d.stored_email_id = found.stored_email_id
+LEFT JOIN unnest(%(marks)s::text[], %(configurations)s::text[], %(stemmed)s::text[]) AS l (mark, configuration, query)
+    ON found.segment_vector @@ l.mark::tsquery AND l.query <> ''
 WHERE found.place <= %(per_message)s
     AND CASE WHEN found.any_holds_all THEN found.holds_all ELSE NOT d.search_vector @@ %(whole)s::tsquery END
 ORDER BY found.stored_email_id, found.place;

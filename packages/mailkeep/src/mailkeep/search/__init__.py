@@ -7,6 +7,7 @@ docs/spec/agents.md section 8.
 
 from mailkeep.search.model import (
     AccountOverview,
+    AttachmentHit,
     AttachmentSummary,
     Conversation,
     ConversationEntry,
@@ -29,6 +30,7 @@ from mailkeep.search.run import list_emails, search_emails
 
 __all__ = [
     "AccountOverview",
+    "AttachmentHit",
     "AttachmentSummary",
     "Conversation",
     "ConversationEntry",

@@ -141,12 +141,29 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
+class AttachmentHit:
+    """An attachment in which the words were found, by its place among the message's attachments.
+
+    `snippets` is empty where only the name holds them.
+    """
+
+    position: int
+    file_name: str | None
+    media_type: str
+    snippets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
-    """One found message. `relevance_rank` is comparable inside one result only; matched words in `**`."""
+    """One found message. `relevance_rank` is comparable inside one result only; matched words in `**`.
+
+    `snippets` are of the body; `found_in` names the attachments in which the words stand, with theirs.
+    """
 
     summary: Summary
     relevance_rank: float
     snippets: tuple[str, ...]
+    found_in: tuple[AttachmentHit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

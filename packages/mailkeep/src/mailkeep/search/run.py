@@ -19,6 +19,7 @@ from mailkeep.mailbox import AccountId, FolderId, Scope, resolve_scope
 from mailkeep.search import filters as bounds
 from mailkeep.search import lexical, queries, timeline
 from mailkeep.search.cursor import Boundary, decode_cursor, encode_cursor, fingerprint_of
+from mailkeep.search.found import find_in_attachments
 from mailkeep.search.model import (
     Filters,
     FolderFreshness,
@@ -168,11 +169,16 @@ async def _matches(
         if accented:
             spelled = replace(query, text=" | ".join(f"'{word}'" for word, _ in accented), stemmed={})
             snippets |= await _snippets(connection, settings, spelled, accented, plain)
+    with_attachments = [one for one in ids if one in summaries and summaries[one].attachments.attachment_count]
+    found_in = await find_in_attachments(
+        connection, settings, node, with_attachments, needles=needles, languages=tuple(query.stemmed)
+    )
     return tuple(
         Match(
             summary=summaries[stored_email_id],
             relevance_rank=rank,
             snippets=snippets.get(stored_email_id, ()),
+            found_in=found_in.get(stored_email_id, ()),
         )
         for stored_email_id, rank in best
         if stored_email_id in summaries
