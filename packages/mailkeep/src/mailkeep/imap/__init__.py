@@ -7,6 +7,7 @@ Only this package imports imapclient, and nothing here can change a mailbox.
 from mailkeep.imap.advice import Advice, PauseReason
 from mailkeep.imap.dialogue import AskedToComeBack, LiteralAbandoned
 from mailkeep.imap.model import (
+    Ahead,
     Changes,
     ContentAnswer,
     FolderState,
@@ -25,6 +26,7 @@ from mailkeep.imap.watching import WatchingSession
 
 __all__ = [
     "Advice",
+    "Ahead",
     "AskedToComeBack",
     "Changes",
     "ContentAnswer",

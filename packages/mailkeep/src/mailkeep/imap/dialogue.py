@@ -135,17 +135,23 @@ class Dialogue:
         return self.run_all([command])[0]
 
     def run_all(self, commands: Sequence[Command]) -> list[Completion]:
-        """Send commands back to back, then read their answers in order: one round trip for all of them.
+        """Send commands back to back, then read their answers: one round trip for all of them.
 
-        Only for commands whose untagged answers tell by themselves what they answer (STATUS names its folder).
+        Only for commands whose untagged answers tell by themselves what they answer (STATUS names its folder), and whose
+        order does not matter or that wait for each other, as everything waits for EXAMINE (RFC 9051 §5.5): a server
+        may work on several at once, so an untagged answer goes to the first command that has not ended.
         """
-        tags = []
+        tags: list[bytes] = []
+        ended: dict[bytes, Completion] = {}
         self._stream.deadline = time.monotonic() + self._timeout
         for command in commands:
             self._counter += 1
             tags.append(b"K%d" % self._counter)
             self._send(tags[-1], command)
-        return [self._read_to(tag, command) for tag, command in zip(tags, commands, strict=True)]
+        for tag, command in zip(tags, commands, strict=True):
+            while tag not in ended:
+                self._read(command, tags, ended)
+        return [ended[tag] for tag in tags]
 
     def _send(self, tag: bytes, command: Command) -> None:
         line = b" ".join(part for part in command.parts if not isinstance(part, Literal))
@@ -170,19 +176,21 @@ class Dialogue:
         if not self._line().startswith(b"+"):
             raise MailServerUnavailable("the mail server did not take a literal")
 
-    def _read_to(self, tag: bytes, command: Command) -> Completion:
-        while True:
-            line = self._line()
-            if line.startswith(tag + b" "):
-                status, _, text = line[len(tag) + 1 :].partition(b" ")
-                if status.upper() not in {b"OK", b"NO", b"BAD"}:
-                    raise MailServerUnavailable("the mail server ended a command in a way IMAP does not know")
-                return Completion(status.upper(), text)
-            response = self._untagged(line, command.literal_limit)
-            if response.kind == b"VANISHED":
-                self._vanished(response)
-            else:
-                command.receive(response)
+    def _read(self, command: Command, tags: Sequence[bytes], ended: dict[bytes, Completion]) -> None:
+        """Read one response: the end of one of the commands under way, or an answer for `command`."""
+        line = self._line()
+        tag, _, rest = line.partition(b" ")
+        if line[:1] == b"K" and tag in tags and tag not in ended:
+            status, _, text = rest.partition(b" ")
+            if status.upper() not in {b"OK", b"NO", b"BAD"}:
+                raise MailServerUnavailable("the mail server ended a command in a way IMAP does not know")
+            ended[tag] = Completion(status.upper(), text)
+            return
+        response = self._untagged(line, command.literal_limit)
+        if response.kind == b"VANISHED":
+            self._vanished(response)
+        else:
+            command.receive(response)
 
     def _untagged(self, line: bytes, limit: int | None) -> Untagged:
         match = _UNTAGGED.match(line)

@@ -68,17 +68,6 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
-    """A folder opened with EXAMINE."""
-
-    path: str
-    uid_validity: int
-    uid_next: int | None
-    exists: int
-    highest_modseq: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Metadata:
     """What is asked before any content. `flags` are as the server spells them, without \\Recent."""
 
@@ -105,6 +94,28 @@ class MetadataAnswer:
     messages: Mapping[int, Metadata]
     refused: bool = False
     unattributed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What was asked in one breath with opening a folder, of its UIDs `low` to `high`: which there are, and of them."""
+
+    low: int
+    high: int
+    hits: UidSet
+    metadata: MetadataAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """A folder opened with EXAMINE. `ahead` None: nothing was asked ahead, or it was not answered."""
+
+    path: str
+    uid_validity: int
+    uid_next: int | None
+    exists: int
+    highest_modseq: int | None
+    ahead: Ahead | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from mailkeep.imap.lexer import Unreadable
 from mailkeep.imap.model import (
     MAX_MODSEQ,
     MAX_UID,
+    Ahead,
     Changes,
     ContentAnswer,
     FolderState,
@@ -155,9 +156,12 @@ class ReadOnlySession:
         """The state of each folder. One the server refuses to describe is absent from the answer."""
         return await self._run(partial(self._status_all, paths))
 
-    async def examine(self, path: str) -> Selected:
-        """Open a folder read-only. Raises CommandRefused when it cannot be opened or has no UIDVALIDITY."""
-        return await self._run(partial(self._examine, path))
+    async def examine(self, path: str, *, ahead: tuple[int, int] | None = None) -> Selected:
+        """Open a folder read-only. Raises CommandRefused when it cannot be opened or has no UIDVALIDITY.
+
+        `ahead` names the first and the last UID of few messages, which are searched and described in the same round trip.
+        """
+        return await self._run(partial(self._examine, path, ahead))
 
     async def search(self, low: int, high: int | None, *, since: date | None = None) -> UidSet:
         """The UIDs from `low` to `high` (None: to the end) whose INTERNALDATE is not before `since` (SYNC-52, SYNC-54).
@@ -360,7 +364,7 @@ class ReadOnlySession:
                     require_ok(completion, "STATUS")
         return states
 
-    def _examine(self, path: str) -> Selected:
+    def _examine(self, path: str, ahead: tuple[int, int] | None) -> Selected:
         self.selected = None
         self._interned.clear()
         self._enable()
@@ -377,17 +381,33 @@ class ReadOnlySession:
                     found[code.decode()] = code_number(argument, MAX_MODSEQ)
 
         parameters = [b"(CONDSTORE)"] if self.offers("CONDSTORE") else []
-        completion = self._dialogue.run(Command([b"EXAMINE", _mailbox(path), *parameters], receive))
+        hits, messages = _Hits(), _Messages(UidSet(() if ahead is None else (ahead,)))
+        commands = [Command([b"EXAMINE", _mailbox(path), *parameters], receive)]
+        if ahead is not None:
+            search = self._search_command([b"UID %d:%d" % ahead], hits)
+            fetch = self._fetch_command(messages.asked, METADATA_ITEMS, messages.take)
+
+            def either(response: Untagged) -> None:  # Dovecot answers the second while it works on the first
+                (fetch if response.kind == b"FETCH" else search).receive(response)
+
+            commands += [Command(search.parts, either), Command(fetch.parts, either)]
+        completion, *others = self._dialogue.run_all(commands)
         if completion.status == b"BAD" and parameters:
             self.withdraw("CONDSTORE")
-            return self._examine(path)
+            return self._examine(path, None)
         require_ok(completion, "EXAMINE")
         self._vanished.clear()  # of the folder that was open before; this one's state is newer than any of it
         uid_validity = found.get("UIDVALIDITY")
         if uid_validity is None:
             raise CommandRefused("the mail server keeps no UIDVALIDITY for this folder, so its UIDs mean nothing")
+        is_answered = ahead is not None and all(other.is_ok for other in others)
         self.selected = Selected(
-            path, uid_validity, found.get("UIDNEXT"), found.get("exists") or 0, found.get("HIGHESTMODSEQ")
+            path,
+            uid_validity,
+            found.get("UIDNEXT"),
+            found.get("exists") or 0,
+            found.get("HIGHESTMODSEQ"),
+            Ahead(*ahead, hits.found().between(*ahead), messages.answer()) if ahead and is_answered else None,
         )
         return self.selected
 
@@ -402,67 +422,47 @@ class ReadOnlySession:
         return UidSet.of_ranges(pair for hits in found for pair in hits.ranges)
 
     def _hits(self, criteria: Sequence[bytes]) -> UidSet:
-        hits: list[int] = []
-        ranges: list[tuple[int, int]] = []
-
-        def receive(response: Untagged) -> None:
-            if response.kind == b"SEARCH":
-                hits.extend(parse_search(response.text))
-            elif response.kind == b"ESEARCH":
-                ranges.extend(parse_esearch(response.text).ranges)
-
-        parts = [b"UID SEARCH"]
-        if self.offers("ESEARCH"):
-            parts.append(b"RETURN (ALL)")
-        completion = self._dialogue.run(Command([*parts, *criteria], receive))
+        hits = _Hits()
+        completion = self._dialogue.run(self._search_command(criteria, hits))
         if completion.status == b"BAD" and self.offers("ESEARCH"):
             self.withdraw("ESEARCH")
             return self._hits(criteria)
         require_ok(completion, "UID SEARCH")
-        found = UidSet.of_ranges([*ranges, *((uid, uid) for uid in hits)])
-        if len(found) > MAX_SEARCH_HITS:
-            raise TooManyMessages(f"the mail server named more than {MAX_SEARCH_HITS} messages in one folder")
-        return found
+        return hits.found()
+
+    def _search_command(self, criteria: Sequence[bytes], hits: _Hits) -> Command:
+        returns = [b"RETURN (ALL)"] if self.offers("ESEARCH") else []
+        return Command([b"UID SEARCH", *returns, *criteria], hits.receive)
 
     def _fetch(
         self, uids: UidSet, items: bytes, take: Callable[[FetchItem, Untagged], None], limit: int | None = None
     ) -> list[Completion]:
-        def receive(response: Untagged) -> None:
-            if response.kind == b"FETCH":
-                take(parse_fetch(response.pieces, response.start, self._interned), response)
-
-        completions = []
-        for part in uids.commands():
-            try:
-                completions.append(self._dialogue.run(Command([b"UID FETCH", part.wire(), items], receive, limit)))
-            except Unreadable as error:
-                # A length that lies leaves mail where protocol should be, so the connection cannot be trusted further.
-                self._stream.close()
-                raise MailServerUnavailable("the mail server's answer lost its framing") from error
+        completions = [self._dialogue.run(self._fetch_command(part, items, take, limit)) for part in uids.commands()]
         for completion in completions:
             if not completion.is_ok and speaks_of_passing_trouble(completion):
                 require_ok(completion, "UID FETCH")
         return completions
 
+    def _fetch_command(
+        self, part: UidSet, items: bytes, take: Callable[[FetchItem, Untagged], None], limit: int | None = None
+    ) -> Command:
+        def receive(response: Untagged) -> None:
+            if response.kind != b"FETCH":
+                return
+            try:
+                item = parse_fetch(response.pieces, response.start, self._interned)
+            except Unreadable as error:
+                # A length that lies leaves mail where protocol should be, so the connection cannot be trusted further.
+                self._stream.close()
+                raise MailServerUnavailable("the mail server's answer lost its framing") from error
+            take(item, response)
+
+        return Command([b"UID FETCH", part.wire(), items], receive, limit)
+
     def _fetch_metadata(self, uids: UidSet) -> MetadataAnswer:
-        found: dict[int, Metadata] = {}
-        unattributed = 0
-
-        def take(item: FetchItem, _: Untagged) -> None:
-            nonlocal unattributed
-            if item.uid is None:
-                unattributed += b"RFC822.SIZE" in item.names or b"INTERNALDATE" in item.names
-            elif item.uid in uids:
-                before = found.get(item.uid)
-                found[item.uid] = Metadata(
-                    item.uid,
-                    item.size if item.size is not None or before is None else before.size,
-                    item.internaldate or (before.internaldate if before else None),
-                    item.flags if item.flags is not None or before is None else before.flags,
-                )
-
-        completions = self._fetch(uids, METADATA_ITEMS, take)
-        return MetadataAnswer(found, any(not completion.is_ok for completion in completions), unattributed)
+        messages = _Messages(uids)
+        completions = self._fetch(uids, METADATA_ITEMS, messages.take)
+        return messages.answer(refused=any(not completion.is_ok for completion in completions))
 
     def _fetch_content(self, uids: UidSet, items: bytes, limit: int) -> ContentAnswer:
         bodies: dict[int, bytes] = {}
@@ -532,6 +532,49 @@ class ReadOnlySession:
             self.withdraw("QRESYNC")
             return Changes(self._fetch_flags(uids, changed_since))
         return Changes(flags, UidSet.of_ranges(self._earlier) if self.tells_removals else None)
+
+
+class _Hits:
+    """The UIDs that SEARCH or ESEARCH responses name."""
+
+    def __init__(self) -> None:
+        self._ranges: list[tuple[int, int]] = []
+
+    def receive(self, response: Untagged) -> None:
+        if response.kind == b"SEARCH":
+            self._ranges += [(uid, uid) for uid in parse_search(response.text)]
+        elif response.kind == b"ESEARCH":
+            self._ranges += parse_esearch(response.text).ranges
+
+    def found(self) -> UidSet:
+        found = UidSet.of_ranges(self._ranges)
+        if len(found) > MAX_SEARCH_HITS:
+            raise TooManyMessages(f"the mail server named more than {MAX_SEARCH_HITS} messages in one folder")
+        return found
+
+
+class _Messages:
+    """The metadata that FETCH responses give of the messages asked for, however many responses each comes in."""
+
+    def __init__(self, asked: UidSet) -> None:
+        self.asked = asked
+        self._found: dict[int, Metadata] = {}
+        self._unattributed = 0
+
+    def take(self, item: FetchItem, _: Untagged) -> None:
+        if item.uid is None:
+            self._unattributed += b"RFC822.SIZE" in item.names or b"INTERNALDATE" in item.names
+        elif item.uid in self.asked:
+            before = self._found.get(item.uid)
+            self._found[item.uid] = Metadata(
+                item.uid,
+                item.size if item.size is not None or before is None else before.size,
+                item.internaldate or (before.internaldate if before else None),
+                item.flags if item.flags is not None or before is None else before.flags,
+            )
+
+    def answer(self, *, refused: bool = False) -> MetadataAnswer:
+        return MetadataAnswer(self._found, refused, self._unattributed)
 
 
 def _mailbox(path: str) -> bytes:

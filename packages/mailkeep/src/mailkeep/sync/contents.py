@@ -12,7 +12,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from mailkeep.errors import CommandRefused, IncompleteAnswer, MailServerUnavailable
-from mailkeep.imap import AskedToComeBack, ContentAnswer, LiteralAbandoned, Metadata, ReadOnlySession, UidSet
+from mailkeep.imap import (
+    AskedToComeBack,
+    ContentAnswer,
+    LiteralAbandoned,
+    Metadata,
+    MetadataAnswer,
+    ReadOnlySession,
+    UidSet,
+)
 from mailkeep.mailbox import QuarantineReason
 from mailkeep.sync.link import Link
 
@@ -44,6 +52,11 @@ async def fetch_metadata(link: Link, uids: Iterable[int]) -> list[Metadata]:
     except MailServerUnavailable:
         await link.ready()  # unreachable is another matter than breaking on this question
         return [Metadata(uid, None, None, None) for uid in asked]
+    return await settle_metadata(link, asked, answer)
+
+
+async def settle_metadata(link: Link, asked: UidSet, answer: MetadataAnswer) -> list[Metadata]:
+    """What `fetch_metadata` gives for an answer that is here already."""
     left_out = UidSet.of(uid for uid in asked if uid not in answer.messages)
     is_doubtful = answer.refused or answer.unattributed > 0
     kept = left_out if is_doubtful else await _still_there(link, left_out)

@@ -22,7 +22,14 @@ from mailkeep.mailbox import (
 from mailkeep.sync.forward import FolderWork, forward_pass
 from mailkeep.sync.link import Link
 from mailkeep.sync.model import FolderOutcome, Outcome
-from mailkeep.sync.plan import completed, fresh_checkpoint, merge_states, plan_folder, plan_over_stored
+from mailkeep.sync.plan import (
+    completed,
+    fresh_checkpoint,
+    merge_states,
+    plan_folder,
+    plan_over_stored,
+    worth_asking_ahead,
+)
 from mailkeep.sync.progress import Meter
 from mailkeep.sync.reconcile import reconcile_flags, reconcile_removals
 from mailkeep.sync.refill import refill
@@ -113,8 +120,11 @@ async def _open(
 ) -> FolderWork:
     """Examine, plan, and start the checkpoint over where the folder's identity is new."""
     path = turn.binding.remote_path
-    selected = await link.open_folder(path)
     status = turn.status
+    ahead = None
+    if account.earliest_email_received_date is None:
+        ahead = worth_asking_ahead(turn.checkpoint, status, at_most=resources.bounds.max_metadata_batch_size)
+    selected = await link.open_folder(path, ahead=ahead)
     if selected.uid_next is None and (status is None or status.uid_next is None):
         # Some servers tell UIDNEXT only when asked by STATUS (case 8).
         status = (await link.call(lambda session: session.status_all([path]))).get(path, status)
@@ -139,6 +149,7 @@ async def _open(
         binding=turn.binding,
         state=state,
         plan=plan,
+        ahead=selected.ahead,
         checkpoint=checkpoint,
         meter=meter,
         budget=RunBudget(resources.bounds.max_content_bytes_per_run),

@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
 
 from mailkeep.config import AccountSettings
-from mailkeep.imap import FolderState, Metadata, UidSet
+from mailkeep.imap import Ahead, FolderState, Metadata, UidSet
 from mailkeep.mailbox import (
     Arrival,
     BatchOutcome,
@@ -28,7 +29,7 @@ from mailkeep.mailbox import (
     quarantine,
     store_prepared,
 )
-from mailkeep.sync.contents import fetch_contents, fetch_metadata
+from mailkeep.sync.contents import fetch_contents, fetch_metadata, settle_metadata
 from mailkeep.sync.link import Link
 from mailkeep.sync.model import LimitReached
 from mailkeep.sync.plan import FolderPlan, advanced
@@ -36,6 +37,7 @@ from mailkeep.sync.progress import Meter
 from mailkeep.sync.resources import Resources
 from mailkeep.sync.volume import Chunk, InFlight, RunBudget, assumed_size, chunks
 
+PAGES_DESCRIBED_AT_ONCE = 10  # of metadata in one question, once the first page is on its way
 CHUNKS_UNDER_WAY = 3  # one being fetched, one being read, one being stored
 OCTETS_UNDER_WAY = 32 * 1024 * 1024  # of one folder run, so that large messages go one by one and memory stays small
 MAX_HEADER_OCTETS = 1024 * 1024  # of a message that is too large to fetch; a longer header is not kept
@@ -54,6 +56,8 @@ class FolderWork:
     checkpoint: Checkpoint
     meter: Meter
     budget: RunBudget
+    ahead: Ahead | None = None
+    """What was asked of the arrivals while the folder was being opened."""
     arrivals: BatchOutcome = field(default_factory=BatchOutcome)
     octets_fetched: int = 0
     discovered: int | None = None
@@ -93,9 +97,11 @@ async def forward_pass(work: FolderWork, narrow: Callable[[FolderWork, UidSet], 
     if not plan.discovers:
         work.discovered = 0
         return True
-    hits = await work.link.call(
-        lambda session: session.search(plan.first_uid, plan.last_uid, since=work.account.earliest_email_received_date)
-    )
+    if work.ahead is not None and (work.ahead.low, work.ahead.high) == (plan.first_uid, plan.last_uid):
+        hits = work.ahead.hits
+    else:
+        since = work.account.earliest_email_received_date
+        hits = await work.link.call(lambda session: session.search(plan.first_uid, plan.last_uid, since=since))
     if work.account.earliest_email_received_date is None:
         work.discovered = len(hits)
     hits = await narrow(work, hits)
@@ -152,11 +158,7 @@ async def _fetched_chunks(
 ) -> AsyncIterator[Fetched]:
     """Chunks in ascending UID order, until the end, a bound of this run, or a request to stop."""
     bounds = work.resources.bounds
-    for number, page in enumerate(hits.pages(bounds.max_metadata_batch_size)):
-        if number == bounds.max_metadata_batches_per_run:
-            work.limits_reached.add(LimitReached.METADATA_BATCHES_PER_RUN)
-            return
-        found = await fetch_metadata(work.link, page)
+    async for page, found in _described_pages(work, hits):
         affordable = _within_budget(work, found)
         cut_short = len(affordable) < len(found)
         through = found[len(affordable)].uid - 1 if cut_short else page[-1]
@@ -171,6 +173,28 @@ async def _fetched_chunks(
         if cut_short:
             work.limits_reached.add(LimitReached.CONTENT_BYTES_PER_RUN)
             return
+
+
+async def _described_pages(work: FolderWork, hits: UidSet) -> AsyncIterator[tuple[list[int], list[Metadata]]]:
+    """Pages of UIDs with the metadata of what is still there of each, as many as one run may have.
+
+    The first is described by itself, so that its contents can be asked for; the others ten at once, a round trip each.
+    """
+    bounds = work.resources.bounds
+    pages = list(islice(hits.pages(bounds.max_metadata_batch_size), bounds.max_metadata_batches_per_run + 1))
+    allowed = pages[: bounds.max_metadata_batches_per_run]
+    starts = [0, *range(1, len(allowed), PAGES_DESCRIBED_AT_ONCE)]
+    for start, end in zip(starts, [*starts[1:], len(allowed)], strict=True):
+        asked = UidSet.of(uid for page in allowed[start:end] for uid in page)
+        if work.ahead is not None and all(work.ahead.low <= uid <= work.ahead.high for uid in asked):
+            described = await settle_metadata(work.link, asked, work.ahead.metadata)
+        else:
+            described = await fetch_metadata(work.link, asked)
+        for page in allowed[start:end]:
+            among = set(page)
+            yield page, [message for message in described if message.uid in among]
+    if len(pages) > len(allowed):
+        work.limits_reached.add(LimitReached.METADATA_BATCHES_PER_RUN)
 
 
 def _within_budget(work: FolderWork, found: list[Metadata]) -> list[Metadata]:

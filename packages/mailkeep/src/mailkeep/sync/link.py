@@ -48,6 +48,7 @@ class Link:
         self._resilience = resilience
         self._session: ReadOnlySession | None = None
         self._path: str | None = None
+        self._ahead: tuple[int, int] | None = None
         self._selected: Selected | None = None
         self._retired_commands = 0
         self._retired_octets = 0
@@ -63,9 +64,9 @@ class Link:
     def octets_received(self) -> int:
         return self._retired_octets + (self._session.octets_received if self._session else 0)
 
-    async def open_folder(self, path: str) -> Selected:
-        """Examine a folder afresh; from now on every session is in it."""
-        self._path, self._selected = path, None
+    async def open_folder(self, path: str, *, ahead: tuple[int, int] | None = None) -> Selected:
+        """Examine a folder afresh; from now on every session is in it. `ahead` is asked with it, once."""
+        self._path, self._selected, self._ahead = path, None, ahead
         if self._session is not None:
             self._session.selected = None
         return await self.call(self._where)
@@ -124,8 +125,9 @@ class Link:
             self._session = await self._connect()
         session = self._session
         if self._path is not None and (session.selected is None or session.selected.path != self._path):
+            ahead, self._ahead = self._ahead, None
             try:
-                selected = await session.examine(self._path)
+                selected = await session.examine(self._path, ahead=ahead)
             finally:
                 if not session.is_usable:
                     self._drop()

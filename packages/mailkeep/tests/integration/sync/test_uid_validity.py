@@ -182,7 +182,13 @@ async def test_a_new_identity_after_a_reconnect_ends_the_folder_run(db: Database
     * OK [UIDVALIDITY 8]
     * OK [UIDNEXT 2]
     OK done
-    > UID SEARCH *
+    >> UID SEARCH *
+    * SEARCH 1
+    OK done
+    > UID FETCH 1 (UID FLAGS *
+    * 1 FETCH (UID 1 FLAGS () INTERNALDATE "05-Mar-2024 10:00:00 +0000" RFC822.SIZE 20)
+    OK done
+    > UID FETCH 1 (UID BODY*
     !cut
     """
     async with ScriptedImap(script) as server:
