@@ -137,9 +137,9 @@ class Dialogue:
     def run_all(self, commands: Sequence[Command]) -> list[Completion]:
         """Send commands back to back, then read their answers: one round trip for all of them.
 
-        Only for commands whose untagged answers tell by themselves what they answer (STATUS names its folder), and whose
-        order does not matter or that wait for each other, as everything waits for EXAMINE (RFC 9051 §5.5): a server
-        may work on several at once, so an untagged answer goes to the first command that has not ended.
+        Only for commands whose untagged answers tell by themselves what they answer (STATUS names its folder), and
+        whose order does not matter, or of which the others wait for the first, as they do for EXAMINE (RFC 9051 §5.5).
+        A server may work on several at once: an untagged answer is given to the first command that has not ended.
         """
         tags: list[bytes] = []
         ended: dict[bytes, Completion] = {}

@@ -159,7 +159,7 @@ class ReadOnlySession:
     async def examine(self, path: str, *, ahead: tuple[int, int] | None = None) -> Selected:
         """Open a folder read-only. Raises CommandRefused when it cannot be opened or has no UIDVALIDITY.
 
-        `ahead` names the first and the last UID of few messages, which are searched and described in the same round trip.
+        `ahead` names the first and the last UID of few messages, which are searched and described in the same breath.
         """
         return await self._run(partial(self._examine, path, ahead))
 
