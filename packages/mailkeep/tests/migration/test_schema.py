@@ -30,7 +30,10 @@ FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
 WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY 1, a.attnum
 """
-FUNCTIONS = "SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
+FUNCTIONS = """
+SELECT proname FROM pg_proc p WHERE pronamespace = 'public'::regnamespace
+AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')
+"""
 TRIGGERS = "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal"
 VIEWS = (
     "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind NOT IN ('r', 'i', 'S', 't')"
@@ -81,7 +84,7 @@ def test_names_are_lower_case_short_and_prefixed(dsn: str) -> None:
             assert name.startswith(expected), name
         assert len(name) <= 63
     for _, name, _ in fetch(dsn, INDEXES):
-        assert name.startswith(("ix_", "pk_")), name
+        assert name.startswith(("ix_", "pk_", "ak_")), name
         assert len(name) <= 63
         assert name == name.lower()
     present = {name for _, name, _ in (*fetch(dsn, CONSTRAINTS), *fetch(dsn, INDEXES))}

@@ -20,6 +20,7 @@ LOCK_KEY: Final = 7_331_020_260
 """The advisory lock of our own runs: the inbox library's runs in the same database need not wait for them."""
 LOCK_TIMEOUT: Final = timedelta(seconds=5)
 MIN_SERVER_VERSION: Final = 160_000
+MIN_VECTOR_VERSION: Final = (0, 7)
 
 _CONFIGURATION: Final = re.compile(r"to_tsvector\('(?:pg_catalog\.)?\"?([^'\"]+)\"?'::regconfig")
 
@@ -50,6 +51,7 @@ async def migrate(dsn: str) -> tuple[str, ...]:
         await check_server(connection)
         if not (await read_status(connection)).missing:
             return ()
+        await check_vector(connection)
         row = await (await connection.execute("SELECT coalesce(current_schema(), 'public')")).fetchone()
     assert row is not None
     # Needed once per release and slow to load, so that no other start waits for it.
@@ -80,6 +82,33 @@ async def check_server(connection: psycopg.AsyncConnection) -> None:
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise SchemaStateUnreadable(f"the database's encoding is {encoding}, UTF8 is needed")
+
+
+async def check_vector(connection: psycopg.AsyncConnection) -> None:
+    """Raise SchemaStateUnreadable, saying what to do, where the extension `vector` is missing or too old (DATA-1)."""
+    cursor = await connection.execute(
+        "SELECT coalesce(e.extversion, a.default_version), e.extversion IS NOT NULL,"
+        " (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)"
+        " OR coalesce((SELECT bool_or(v.trusted) FROM pg_available_extension_versions v"
+        " WHERE v.name = a.name AND v.version = a.default_version), false)"
+        " FROM pg_available_extensions a LEFT JOIN pg_extension e ON e.extname = a.name WHERE a.name = 'vector'"
+    )
+    row = await cursor.fetchone()
+    needed = ".".join(map(str, MIN_VECTOR_VERSION))
+    if row is None:
+        raise SchemaStateUnreadable(f"the server lacks the extension vector (pgvector {needed} or later)")
+    version, is_installed, may_install = row
+    if _version(version) < MIN_VECTOR_VERSION:
+        raise SchemaStateUnreadable(f"the extension vector is {version}, {needed} or later is needed")
+    if not is_installed and not may_install:
+        raise SchemaStateUnreadable(
+            "the extension vector is not installed in this database, and only a superuser may do that:"
+            " CREATE EXTENSION vector"
+        )
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
 
 
 async def read_status(connection: psycopg.AsyncConnection) -> SchemaStatus:
