@@ -17,15 +17,18 @@ from uuid import UUID
 
 from pydantic import SecretStr
 
+from mailkeep.attachments import AttachmentText, attachment_readings, attachment_text, count_outcomes
 from mailkeep.config import AccountKind, AccountSettings, MailSynchronizationSettings, Settings, load_settings
 from mailkeep.db import Database, SchemaStatus, SqlResult, psql_environment, read_only
 from mailkeep.db import status as schema_status
 from mailkeep.db import upgrade as upgrade_schema
+from mailkeep.derived import attachment_stage
 from mailkeep.errors import (
     AccountNotAccessible,
     ConfigurationRefused,
     DatabaseUnavailable,
     EmailIdMalformed,
+    EmailNotAccessible,
     MailkeepError,
     ReaderError,
 )
@@ -304,7 +307,20 @@ class App:
         (outcome,) = result.outcomes
         if isinstance(outcome, ContentFailure):
             raise outcome.error
-        return shown_message(outcome)
+        return shown_message(outcome, await attachment_readings(self.db, outcome.stored_email_id))
+
+    async def attachment_text(self, email_id: str, position: int) -> AttachmentText:
+        """The beginning of an attachment's text, as much as a body may have. Raises EmailNotAccessible and the like."""
+        shown = await self.show(email_id)
+        limit = self.settings.email_content.max_body_characters
+        text = await attachment_text(self.db, shown.id, position, offset=0, limit=limit)
+        if text is None:
+            raise EmailNotAccessible("there is no such attachment, or it was not read yet")
+        return text
+
+    async def attachment_outcomes(self) -> dict[str, int]:
+        """How many attachments came to what, over all accounts."""
+        return {outcome.value: count for outcome, count in (await count_outcomes(self.db)).items()}
 
     async def raw(self, email_id: str) -> bytes:
         """The stored octets of one email, verified."""
@@ -381,8 +397,11 @@ class App:
 
 def stages_of(settings: Settings, db: Database, home: Path) -> tuple[Stage, ...]:
     """All work after arrival, in the order in which one stage may use what another left."""
-    del settings, home
-    return (LanguageStage(db),)
+    del home
+    stages: list[Stage] = [LanguageStage(db)]
+    if settings.attachment_text.enabled:
+        stages.append(attachment_stage(db, settings, limits=reading_limits(settings.mail_synchronization)))
+    return tuple(stages)
 
 
 def _next_run_at(run: RunReport | None, pause: tuple[PauseReason, datetime] | None) -> datetime | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from mailkeep.attachments import AttachmentReading
 from mailkeep.display import moment
+from mailkeep.extraction import Outcome
 from mailkeep.mailbox import BodyState, EmailContent, Flags, Truncation
-from mailkeep_message import Address
+from mailkeep_message import Address, Attachment
 
 _STATES: Final = {
     BodyState.ENCRYPTED_NOT_READABLE_LOCALLY: "This message is encrypted; it cannot be read here.",
@@ -19,14 +21,43 @@ _STATES: Final = {
 }
 
 
+_OUTCOMES: Final = {
+    Outcome.EXTRACTED: "searchable",
+    Outcome.NO_TEXT: "holds no text",
+    Outcome.SCANNED_PAGES: "scanned pages without text, found by name only",
+    Outcome.ENCRYPTED: "behind a password, found by name only",
+    Outcome.UNSUPPORTED: "found by name only",
+    Outcome.BROKEN: "could not be read: it is damaged",
+    Outcome.TOO_LARGE: "not read: it is larger than attachment_text.max_attachment_bytes",
+    Outcome.EXPANDED_TOO_FAR: "not read: it unpacks to more than attachment_text.max_expanded_bytes",
+    Outcome.TIMED_OUT: "not read: it took longer than attachment_text allows",
+    Outcome.OUT_OF_MEMORY: "not read: it needs more memory than attachment_text allows",
+    Outcome.WORKER_DIED: "could not be read: the process that tried it died",
+    Outcome.GAVE_UP: "could not be read: every attempt ended with the service",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class ShownAttachment:
-    """A file of the message; `name` is None for an unnamed one, `size` its decoded octets."""
+    """A file of the message; `name` is None for an unnamed one, `size` its decoded octets.
+
+    `text` is what became of its text, None while it was not read yet; `characters` how many of it can be searched.
+    """
 
     position: int
     name: str | None
     media_type: str
     size: int
+    text: Outcome | None = None
+    is_partial: bool = False
+    characters: int = 0
+
+    @property
+    def remark(self) -> str:
+        """Whether it can be searched, in words."""
+        if self.text is None:
+            return "not read yet"
+        return "searchable in part" if self.is_partial else _OUTCOMES[self.text]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +79,8 @@ class ShownMessage:
     notes: tuple[str, ...]
 
 
-def shown_message(content: EmailContent) -> ShownMessage:
-    """What a person is shown of an email that was read."""
+def shown_message(content: EmailContent, readings: Mapping[int, AttachmentReading]) -> ShownMessage:
+    """What a person is shown of an email that was read; `readings` is what became of its attachments, by position."""
     fields = (
         ("From", addresses(content.from_ or content.sender)),
         ("To", addresses(content.to)),
@@ -70,14 +101,18 @@ def shown_message(content: EmailContent) -> ShownMessage:
         fields=tuple((name, value) for name, value in fields if value),
         text=content.body.text,
         html=content.body.html,
-        attachments=tuple(
-            ShownAttachment(file.position, file.file_name, file.media_type, file.size_octets)
-            for file in content.attachments or ()
-        ),
+        attachments=tuple(_shown_attachment(file, readings.get(file.position)) for file in content.attachments or ()),
         flags=content.flags,
         thread_id=content.thread_id,
         notes=tuple(_notes(content)),
     )
+
+
+def _shown_attachment(file: Attachment, reading: AttachmentReading | None) -> ShownAttachment:
+    known = (file.position, file.file_name, file.media_type, file.size_octets)
+    if reading is None:
+        return ShownAttachment(*known)
+    return ShownAttachment(*known, reading.outcome, reading.is_partial, reading.character_count)
 
 
 def addresses(people: Iterable[Address]) -> str:

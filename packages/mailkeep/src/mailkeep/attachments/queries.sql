@@ -116,7 +116,7 @@ WHERE s.stored_email_id = %(id)s AND s.attachment_position = %(position)s
 -- words of its own language.
 SELECT found.stored_email_id, found.attachment_position, found.file_name, found.media_type,
     coalesce(ts_headline(coalesce(l.configuration, %(configuration)s)::regconfig, found.segment_text,
-        coalesce(l.query, %(some)s)::tsquery, %(options)s), ''),
+        coalesce(l.query::tsquery, %(some)s::tsquery), %(options)s), ''),
     coalesce(found.segment_text, '')
 FROM (
     SELECT candidate.*, row_number() OVER (PARTITION BY candidate.stored_email_id

@@ -218,9 +218,8 @@ def _show_text(message: ShownMessage) -> None:
     for name, value in message.fields:
         show(f"{name}: {neutralise(value)}")
     for attachment in message.attachments:
-        show(
-            f"Attachment: {neutralise(attachment.name or 'unnamed')} ({attachment.media_type}, {size(attachment.size)})"
-        )
+        name = neutralise(attachment.name or "unnamed")
+        show(f"Attachment: {name} ({attachment.media_type}, {size(attachment.size)}; {attachment.remark})")
     show("")
     show(neutralise(message.text, lines=True))
     for note in message.notes:
@@ -267,7 +266,15 @@ def result_json(result: SearchResult) -> dict[str, object]:
     return {
         "mode": result.retrieval_mode,
         "matches": [
-            {**summary_json(match.summary), "rank": match.relevance_rank, "snippets": match.snippets}
+            {
+                **summary_json(match.summary),
+                "rank": match.relevance_rank,
+                "snippets": match.snippets,
+                "found_in": [
+                    {"attachment": hit.file_name, "position": hit.position, "snippets": hit.snippets}
+                    for hit in match.found_in
+                ],
+            }
             for match in result.matches
         ],
         "match_count": result.match_count.count,
@@ -296,6 +303,10 @@ def _show_match(match: Match) -> None:
     show(f"  {moment(summary.received_at)}  {neutralise(sender_text(summary))}  {neutralise(place(summary))}")
     for snippet in match.snippets:
         out.print(_highlighted(neutralise(snippet)))
+    for hit in match.found_in:
+        show(f"  in attachment {neutralise(hit.file_name or 'unnamed')}")
+        for snippet in hit.snippets:
+            out.print(_highlighted(neutralise(snippet)))
     show(f"  {summary.stored_email_id}")
 
 

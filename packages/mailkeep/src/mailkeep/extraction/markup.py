@@ -24,6 +24,7 @@ _MARKS: Final = (
 _META_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
 _XML_CHARSET: Final = re.compile(rb"\A\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
 _BINARY_SAMPLE: Final = 4096
+_FEW_CONTROLS: Final = 8
 _FOLD: Final = re.compile(r"\r?\n[ \t]")
 _ESCAPED: Final = re.compile(r"\\([\\;,nN])")
 _PROPERTY: Final = re.compile(r"([A-Za-z0-9-]{1,60})((?:;[^:\"]*+(?:\"[^\"]*+\"[^:\"]*+)*+)?):(.*+)")
@@ -123,4 +124,4 @@ def _is_binary(octets: bytes) -> bool:
     if b"\0" in sample:
         return True
     controls = len(sample) - len(sample.translate(None, bytes((*range(1, 9), 11, *range(14, 27), 28, 29, 30, 31, 127))))
-    return controls * 20 > len(sample)
+    return controls > _FEW_CONTROLS and controls * 20 > len(sample)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -149,12 +150,15 @@ async def test_long_texts_are_kept_whole_in_pieces_and_read_by_stretches(db: Dat
 
 async def test_more_words_than_a_vector_holds_are_indexed_from_the_beginning(db: Database) -> None:
     """The store refuses a vector over a megabyte; the message is then found by as many pieces as fit."""
-    words = " ".join(f"{number:06d}" + "丂" * 200 + f"{number:06d}" for number in range(1_700))
-    key = await stored(db, mail.File("a.txt", "text/plain", words.encode()), body="x" * 10)
-    await stage(db, max_characters_per_attachment=1_000_000).run_pass(NOW)
+    letters = [chr(0x10400 + number) for number in range(40)]  # four octets each
+    pairs = itertools.cycle("".join(pair) for pair in itertools.product(letters, repeat=3))
+    words = f"firstly {'-'.join(itertools.islice(pairs, 49_900))} finally"
+    key = await stored(db, mail.File("a.txt", "text/plain", words.encode()))
+    await stage(db).run_pass(NOW)
     assert await outcomes(db, key) == [(0, "Extracted")]
-    found = await rows(db, "SELECT pg_column_size(attachment_vector) FROM email_search_documents")
-    assert 0 < found[0][0] < 1_048_576
+    found = "SELECT attachment_vector @@ 'firstly', attachment_vector @@ 'finally' FROM email_search_documents"
+    assert await rows(db, found) == [(True, False)]
+    assert await rows(db, "SELECT 1 FROM email_attachment_segments WHERE segment_vector @@ 'finally'") == [(1,)]
 
 
 async def test_a_new_version_of_the_rules_reads_everything_again(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,5 +312,5 @@ async def test_a_stopped_pass_loses_nothing(db: Database) -> None:
         await running
     assert await outcomes(db, key) == [(0, "Extracted")]
     await work.run_pass(NOW)
-    assert [outcome for _, outcome in await outcomes(db, key)][0] == "Extracted"
+    assert (await outcomes(db, key))[0] == (0, "Extracted")
     assert (await work.count()).outstanding == 0
