@@ -152,7 +152,8 @@ async def test_more_words_than_a_vector_holds_are_indexed_from_the_beginning(db:
     """The store refuses a vector over a megabyte; the message is then found by as many pieces as fit."""
     letters = [chr(0x10400 + number) for number in range(40)]  # four octets each
     pairs = itertools.cycle("".join(pair) for pair in itertools.product(letters, repeat=3))
-    words = f"firstly {'-'.join(itertools.islice(pairs, 49_900))} finally"
+    compounds = ("-".join(itertools.islice(pairs, 100)) for _ in range(498))
+    words = f"firstly {' '.join(compounds)} finally"
     key = await stored(db, mail.File("a.txt", "text/plain", words.encode()))
     await stage(db).run_pass(NOW)
     assert await outcomes(db, key) == [(0, "Extracted")]
