@@ -302,7 +302,7 @@ CREATE TABLE email_search_documents (
                 WHEN 'sv' THEN 'swedish'::regconfig WHEN 'ta' THEN 'tamil'::regconfig
                 WHEN 'tr' THEN 'turkish'::regconfig WHEN 'yi' THEN 'yiddish'::regconfig
                 ELSE 'simple'::regconfig END, coalesce(subject_text, '')), 'A')
-            || strip(to_tsvector(CASE language
+            || to_tsvector(CASE language
                 WHEN 'ar' THEN 'arabic'::regconfig WHEN 'hy' THEN 'armenian'::regconfig
                 WHEN 'eu' THEN 'basque'::regconfig WHEN 'ca' THEN 'catalan'::regconfig
                 WHEN 'da' THEN 'danish'::regconfig WHEN 'nl' THEN 'dutch'::regconfig
@@ -317,7 +317,7 @@ CREATE TABLE email_search_documents (
                 WHEN 'sr' THEN 'serbian'::regconfig WHEN 'es' THEN 'spanish'::regconfig
                 WHEN 'sv' THEN 'swedish'::regconfig WHEN 'ta' THEN 'tamil'::regconfig
                 WHEN 'tr' THEN 'turkish'::regconfig WHEN 'yi' THEN 'yiddish'::regconfig
-                ELSE 'simple'::regconfig END, left(coalesce(body_text, ''), least(indexed_body_characters, 100000))))
+                ELSE 'simple'::regconfig END, left(coalesce(body_text, ''), least(indexed_body_characters, 100000)))
             || array_to_tsvector(ARRAY[U&'\0001l' || language])
         END
     ) STORED,

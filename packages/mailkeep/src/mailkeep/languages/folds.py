@@ -18,14 +18,16 @@ _WORD: Final = re.compile("[\\w\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u0
 def folded_vector(*, subject: str, names: str, body: str) -> str | None:
     """The text of a tsvector: subject weighs A, people B, body D; None when there is nothing to add.
 
+    All stand at one place, since a word without a place would meet a query for any weight.
+
     >>> folded_vector(subject="Über 🎉", names="", body="")
     "'uber':1A 'ueber':1A '🎉':1A"
     """
     weighed: dict[str, str] = {}
-    for text, weight in ((subject, ":1A"), (names, ":1B"), (body, "")):
+    for text, weight in ((subject, "A"), (names, "B"), (body, "D")):
         for term in _terms(text):
             weighed.setdefault(term, weight)
-    return " ".join(f"'{term}'{weight}" for term, weight in weighed.items()) or None
+    return " ".join(f"'{term}':1{weight}" for term, weight in weighed.items()) or None
 
 
 def _terms(text: str) -> list[str]:

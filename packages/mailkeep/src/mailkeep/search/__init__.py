@@ -5,6 +5,7 @@ of what they named, `list_accounts` what there is. All validate before they read
 docs/spec/agents.md section 8.
 """
 
+from mailkeep.search.language import QueryMalformed
 from mailkeep.search.model import (
     AccountOverview,
     AttachmentHit,
@@ -12,8 +13,11 @@ from mailkeep.search.model import (
     Conversation,
     ConversationEntry,
     Direction,
+    Facet,
+    FacetKind,
     Filters,
     FolderFreshness,
+    Grouping,
     ListRequest,
     Match,
     MatchCount,
@@ -35,12 +39,16 @@ __all__ = [
     "Conversation",
     "ConversationEntry",
     "Direction",
+    "Facet",
+    "FacetKind",
     "Filters",
     "FolderFreshness",
+    "Grouping",
     "ListRequest",
     "Match",
     "MatchCount",
     "Page",
+    "QueryMalformed",
     "ReadEmails",
     "ReadRequest",
     "RetrievalMode",

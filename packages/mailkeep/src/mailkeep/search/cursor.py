@@ -10,7 +10,7 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -77,7 +77,16 @@ def fingerprint_of(
     so that an operator's change narrows later pages without ending walks (FIND-24).
     """
     digest = hashlib.sha256()
-    parts: list[str | None] = [
+    for part in (*_parts(filters), direction.value, _flag(include_junk_mail)):
+        _feed(digest.update, part)
+    _feed_list(digest.update, [[account] for account in sorted(set(accounts))])
+    _feed_list(digest.update, None if folders is None else [list(pair) for pair in sorted(set(folders))])
+    return _base64url(digest.digest()[:16])
+
+
+def _parts(filters: Filters) -> Iterator[str | None]:
+    """Every filter as text; groups with their counts, so that no two filters give the same sequence."""
+    yield from (
         filters.sender_address,
         filters.recipient_address,
         None if filters.subject_fragment is None else filters.subject_fragment.upper(),
@@ -87,14 +96,23 @@ def fingerprint_of(
         _flag(filters.is_remotely_flagged),
         filters.keyword,
         _flag(filters.has_attachments),
-        direction.value,
-        _flag(include_junk_mail),
-    ]
-    for part in parts:
-        _feed(digest.update, part)
-    _feed_list(digest.update, [[account] for account in sorted(set(accounts))])
-    _feed_list(digest.update, None if folders is None else [list(pair) for pair in sorted(set(folders))])
-    return _base64url(digest.digest()[:16])
+        filters.cc_address,
+        filters.sender_text,
+        filters.recipient_text,
+        filters.cc_text,
+        _number(filters.size_at_least),
+        _number(filters.size_below),
+        _flag(filters.is_remotely_answered),
+        _flag(filters.is_remotely_draft),
+        filters.attachment_name,
+        None if filters.thread_id is None else filters.thread_id.hex,
+        _number(len(filters.any_of)),
+        _number(len(filters.excluding)),
+    )
+    for group in (*filters.any_of, filters.excluding):
+        yield _number(len(group))
+        for one in group:
+            yield from _parts(one)
 
 
 def _feed_list(update: Callable[[bytes], object], rows: list[list[str]] | None) -> None:
@@ -118,6 +136,10 @@ def _feed(update: Callable[[bytes], object], part: str | None) -> None:
 
 def _instant(value: datetime | None) -> str | None:
     return None if value is None else str((value - _EPOCH) // _MICROSECOND)
+
+
+def _number(value: int | None) -> str | None:
+    return None if value is None else str(value)
 
 
 def _flag(value: bool | None) -> str | None:

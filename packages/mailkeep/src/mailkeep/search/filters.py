@@ -18,6 +18,9 @@ MAX_ADDRESS_CHARACTERS: Final = 320
 MAX_SUBJECT_FRAGMENT_CHARACTERS: Final = 256
 MAX_KEYWORD_CHARACTERS: Final = 64
 MAX_QUERY_CHARACTERS: Final = 512
+MAX_FILE_NAME_CHARACTERS: Final = 200
+MAX_SIZE_OCTETS: Final = (1 << 63) - 1
+MAX_BRANCHES: Final = 64
 MAX_PAGE_SIZE: Final = 100
 MAX_RESULT_LIMIT: Final = 50
 
@@ -32,8 +35,20 @@ def normalized(filters: Filters) -> Filters:
     if after is not None and before is not None and after >= before:
         raise FilterRefused("received_on_or_after must lie before received_before.")
     keyword = _text(filters.keyword, name="keyword", limit=MAX_KEYWORD_CHARACTERS)
+    if sum(map(len, filters.any_of)) + len(filters.excluding) > MAX_BRANCHES:
+        raise FilterRefused(f"a query may hold at most {MAX_BRANCHES} alternatives and exclusions")
+    for size, name in ((filters.size_at_least, "size_at_least"), (filters.size_below, "size_below")):
+        if size is not None and not 0 <= size <= MAX_SIZE_OCTETS:
+            raise FilterRefused(f"{name} must be between 0 and {MAX_SIZE_OCTETS}.")
     return replace(
         filters,
+        any_of=tuple(tuple(normalized(one) for one in group) for group in filters.any_of),
+        excluding=tuple(normalized(one) for one in filters.excluding),
+        cc_address=_address(filters.cc_address, name="cc_address"),
+        sender_text=_text(filters.sender_text, name="sender_text", limit=MAX_ADDRESS_CHARACTERS),
+        recipient_text=_text(filters.recipient_text, name="recipient_text", limit=MAX_ADDRESS_CHARACTERS),
+        cc_text=_text(filters.cc_text, name="cc_text", limit=MAX_ADDRESS_CHARACTERS),
+        attachment_name=_text(filters.attachment_name, name="attachment_name", limit=MAX_FILE_NAME_CHARACTERS),
         sender_address=_address(filters.sender_address, name="sender_address"),
         recipient_address=_address(filters.recipient_address, name="recipient_address"),
         subject_fragment=_text(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from uuid import UUID
 
@@ -29,11 +29,21 @@ class SemanticSearch(StrEnum):
     INACTIVE = "inactive"
 
 
+class Grouping(StrEnum):
+    """What is shown as one match: every message, copies of a message in several folders, or a conversation."""
+
+    NONE = "none"
+    COPIES = "copies"
+    CONVERSATIONS = "conversations"
+
+
 @dataclass(frozen=True, slots=True)
 class Filters:
     """The structured filters as asked for; None or blank text means unnamed (FIND-11).
 
     Instants are aware. `received_on_or_after` is inclusive, `received_before` exclusive; undated mail is in neither.
+    Sizes are octets, the lower bound inclusive. A `..._text` names a person by words of the name or the address, whole
+    ones unless a star ends it. Of each tuple in `any_of` one filter must hold, and none of `excluding`.
     """
 
     sender_address: str | None = None
@@ -45,6 +55,18 @@ class Filters:
     is_remotely_flagged: bool | None = None
     keyword: str | None = None
     has_attachments: bool | None = None
+    cc_address: str | None = None
+    sender_text: str | None = None
+    recipient_text: str | None = None
+    cc_text: str | None = None
+    size_at_least: int | None = None
+    size_below: int | None = None
+    is_remotely_answered: bool | None = None
+    is_remotely_draft: bool | None = None
+    attachment_name: str | None = None
+    thread_id: UUID | None = None
+    any_of: tuple[tuple[Filters, ...], ...] = ()
+    excluding: tuple[Filters, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +84,12 @@ class ListRequest:
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """One window of the best matches of `query_text` (its grammar: `mailkeep.terms.build_query`)."""
+    """One window of the best matches of `query_text` (its language: `mailkeep.search.language`).
+
+    `filters`, `accounts` and `folders` narrow what the query itself asks for. `zone` is where its days begin. `like`
+    asks for mail that resembles a message, beside the query or, with a blank one, by itself. `with_facets` counts the
+    ranked messages by sender, folder and month.
+    """
 
     query_text: str
     accounts: tuple[str, ...] | None = None
@@ -70,6 +97,10 @@ class SearchRequest:
     filters: Filters = Filters()
     include_junk_mail: bool = False
     result_limit: int = 20
+    zone: tzinfo = UTC
+    like: UUID | None = None
+    grouping: Grouping = Grouping.NONE
+    with_facets: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +188,15 @@ class AttachmentHit:
 class Match:
     """One found message. `relevance_rank` is comparable inside one result only; matched words in `**`.
 
-    `snippets` are of the body; `found_in` names the attachments in which the words stand, with theirs.
+    `snippets` are of the body; `found_in` names the attachments in which the words stand, with theirs. `others` are the
+    further messages of its group among those that were looked at, best first, when grouping was asked for.
     """
 
     summary: Summary
     relevance_rank: float
     snippets: tuple[str, ...]
     found_in: tuple[AttachmentHit, ...] = ()
+    others: tuple[UUID, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +207,29 @@ class MatchCount:
     is_exact: bool
 
 
+class FacetKind(StrEnum):
+    """By what matches are counted."""
+
+    SENDER = "sender"
+    FOLDER = "folder"
+    MONTH = "month"
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """One value and its count among the ranked messages: an address, `account/FOLDER`, or `2026-03` in UTC."""
+
+    kind: FacetKind
+    value: str
+    count: int
+
+
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The best matches. When `ranked_among` is less than the count, only that many of the newest were ranked."""
+    """The best matches. When `ranked_among` is less than the count, only that many of the newest were ranked.
+
+    `asked_for_nothing` says that the query held neither a word nor a field. `facets` come by kind, then by count.
+    """
 
     matches: tuple[Match, ...]
     match_count: MatchCount
@@ -185,6 +238,8 @@ class SearchResult:
     semantic_search: SemanticSearch
     included_junk_mail: bool
     folder_freshness: tuple[FolderFreshness, ...]
+    asked_for_nothing: bool = False
+    facets: tuple[Facet, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,14 @@ from mailkeep.db import Connection, load_queries
 from mailkeep.languages import STEMMED
 from mailkeep.mailbox import AccountId, ContentAvailability, Flags, FolderId
 from mailkeep.search import tsqueries
+from mailkeep.search.conditions import digits, filter_condition
 from mailkeep.search.cursor import Boundary
-from mailkeep.search.model import AttachmentSummary, Direction, Filters, Summary
-from mailkeep.terms import QueryNode
+from mailkeep.search.marks import SAMPLE
+from mailkeep.search.model import AttachmentSummary, Direction, FacetKind, Filters, Summary
+from mailkeep.terms import AllOf, QueryNode
 
 _SQL: Final = load_queries("mailkeep.search")
 
-VISIBLE: Final[LiteralString] = "(e.remote_expunge_observed_at IS NULL OR e.is_retained_after_authored_delete)"
 MATCHED: Final[LiteralString] = "(d.search_vector || coalesce(d.attachment_vector, ''::tsvector))"
 """What a search asks of a document `d`: the words of the index, by the index's own expression."""
 RANKED_VECTOR: Final[LiteralString] = (
@@ -63,52 +64,6 @@ class Selection:
     def account_ids(self) -> list[str]:
         """The accounts of the folders, each once."""
         return sorted({names.account_id for names in self.folders.values()})
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A piece of a WHERE clause with its parameters."""
-
-    text: LiteralString
-    parameters: dict[str, object]
-
-
-def filter_condition(filters: Filters) -> Condition:
-    """All filters as one condition on `stored_emails e`, visibility included; array filters in the form GIN serves."""
-    clauses: list[LiteralString] = [VISIBLE]
-    parameters: dict[str, object] = {}
-
-    def add(clause: LiteralString, name: str, value: object) -> None:
-        clauses.append(clause)
-        parameters[name] = value
-
-    if filters.sender_address is not None:
-        add("e.sender_normalized_address = %(sender)s", "sender", filters.sender_address)
-    if filters.recipient_address is not None:
-        add(
-            "(e.to_addresses @> ARRAY[%(recipient)s]::text[] OR e.cc_addresses @> ARRAY[%(recipient)s]::text[])",
-            "recipient",
-            filters.recipient_address,
-        )
-    if filters.subject_fragment is not None:
-        add("e.subject ILIKE %(subject)s ESCAPE '\\'", "subject", f"%{_literal(filters.subject_fragment)}%")
-    if filters.received_on_or_after is not None:
-        add("e.received_at >= %(after)s", "after", filters.received_on_or_after)
-    if filters.received_before is not None:
-        add("e.received_at < %(before)s", "before", filters.received_before)
-    if filters.is_remotely_seen is not None:
-        add("e.is_remotely_seen = %(seen)s", "seen", filters.is_remotely_seen)
-    if filters.is_remotely_flagged is not None:
-        add("e.is_remotely_flagged = %(flagged)s", "flagged", filters.is_remotely_flagged)
-    if filters.keyword is not None:
-        add("e.remote_keywords @> ARRAY[%(keyword)s]::text[]", "keyword", filters.keyword)
-    if filters.has_attachments is not None:
-        clauses.append("e.attachment_count > 0" if filters.has_attachments else "e.attachment_count = 0")
-    return Condition(" AND ".join(clauses), parameters)
-
-
-def _literal(fragment: str) -> str:
-    return fragment.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 # Summaries and the timeline
@@ -187,7 +142,7 @@ async def read_range(
         parameters |= {"at": boundary.received_at, "id": boundary.email_id}
     branches: list[LiteralString] = []
     for number, walk in enumerate(walks):
-        name: LiteralString = "walk" + _digits(number)
+        name: LiteralString = "walk" + digits(number)
         parameters[name] = walk.value
         folder: LiteralString = "" if walk.column == "mail_folder_id" else " AND e.mail_folder_id = ANY(%(folder_ids)s)"
         branches.append(
@@ -199,17 +154,6 @@ async def read_range(
         statement = f"SELECT * FROM ({' UNION ALL '.join(branches)}) e ORDER BY {order} LIMIT %(limit)s"
     cursor = await connection.execute(statement, parameters, prepare=False)
     return [_summary(row, selection.folders) for row in await cursor.fetchall()]
-
-
-_DIGIT: Final[tuple[LiteralString, ...]] = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
-
-
-def _digits(number: int) -> LiteralString:
-    """A number's spelling as text that the type checker knows to be ours."""
-    text: LiteralString = ""
-    for digit in str(number):
-        text += _DIGIT[int(digit)]
-    return text
 
 
 async def read_summaries(connection: Connection, selection: Selection, ids: Sequence[UUID]) -> dict[UUID, Summary]:
@@ -249,16 +193,27 @@ class CompiledQuery:
 
 
 async def compile_query(
-    connection: Connection, node: QueryNode, *, configuration: str, languages: Sequence[str] = ()
+    connection: Connection,
+    words: QueryNode | None,
+    *,
+    configuration: str,
+    narrowing: QueryNode | None = None,
+    languages: Sequence[str] = (),
 ) -> CompiledQuery | None:
-    """Let PostgreSQL turn the tree into tsqueries, every text a parameter; None when no word is left of it.
+    """Let PostgreSQL turn the trees into tsqueries, every text a parameter; None when no word is left of them.
 
-    `languages` are those whose stems are asked for as well.
+    `words` find and rank, `narrowing` finds only. `languages` are those whose stems are asked for as well.
     """
+    nodes = tuple(node for node in (words, narrowing) if node is not None)
+    if not nodes:
+        return None
     matching = tsqueries.Writer("m", configuration, languages, with_marks=True)
     ranking = tsqueries.Writer("r", configuration, languages, with_marks=False)
     writers = [tsqueries.Writer(language, STEMMED[language]) for language in languages]
-    columns = [matching.write(node), ranking.write(node), *(writer.write(node) for writer in writers)]
+    columns = [
+        matching.write(AllOf(nodes)),
+        *(sql.SQL("''::tsquery") if words is None else writer.write(words) for writer in (ranking, *writers)),
+    ]
     statement = sql.SQL("SELECT q::text, querytree(q), {} FROM (SELECT {} AS q OFFSET 0) q").format(
         sql.SQL(", ").join([sql.SQL("({})::text").format(column) for column in columns[1:]]), columns[0]
     )
@@ -312,7 +267,7 @@ async def read_sample(connection: Connection, selection: Selection, tsquery: str
     """Count the sampled matches and read `received_at` of the nth newest (None where undated or fewer)."""
     condition = filter_condition(selection.filters)
     join: LiteralString = ""
-    if condition.parameters or selection.filters.has_attachments is not None:
+    if selection.filters != Filters():
         join = f"JOIN stored_emails e ON e.id = d.stored_email_id AND {condition.text}"
     statement: LiteralString = (
         "SELECT count(*), (array_agg(d.received_at ORDER BY d.received_at DESC NULLS LAST))[:%(depth)s]"
@@ -429,7 +384,7 @@ async def read_extracts(
     """
     parameters = {
         "ids": list(ids),
-        "query": query.text,
+        "query": query.ranking,
         "configuration": configuration,
         "languages": list(query.stemmed),
         "configurations": [STEMMED[language] for language in query.stemmed],
@@ -448,3 +403,39 @@ async def read_accented_words(connection: Connection, ids: Sequence[UUID]) -> li
     """The distinct words with letters beyond ASCII in the named messages' vectors, at most 20,000."""
     cursor = await connection.execute(_SQL["accented_words"], {"ids": list(ids)})
     return [row[0] for row in await cursor.fetchall()]
+
+
+# Facets and resemblance
+
+
+async def count_facets(
+    connection: Connection, ids: Sequence[UUID], *, folder_ids: Sequence[int]
+) -> list[tuple[FacetKind, str, int]]:
+    """How many of the messages have each sender, folder (its key as text) and month (in UTC)."""
+    cursor = await connection.execute(_SQL["facets"], {"ids": list(ids), "folder_ids": list(folder_ids)})
+    return [(FacetKind(row[0]), row[1], row[2]) for row in await cursor.fetchall()]
+
+
+@dataclass(frozen=True, slots=True)
+class TermCount:
+    """A term of one message: how often it stands there, whether in the subject, and in how many sampled messages."""
+
+    term: str
+    occurrences: int
+    is_in_subject: bool
+    sampled_messages: int
+
+
+async def read_terms(connection: Connection, message: UUID, *, at_most: int) -> list[TermCount]:
+    """The most frequent words of a message's subject and body, with their frequency in the sample of all mail."""
+    await force_index(connection)
+    parameters = {"id": message, "at_most": at_most, "sample": SAMPLE}
+    cursor = await connection.execute(_SQL["terms_of_message"], parameters, prepare=False)
+    return [TermCount(*row) for row in await cursor.fetchall()]
+
+
+async def count_sample(connection: Connection) -> int:
+    """How many messages are in the sample of all mail."""
+    cursor = await connection.execute(_SQL["sample_size"], {"sample": SAMPLE}, prepare=False)
+    row = await cursor.fetchone()
+    return int(row[0]) if row is not None else 0

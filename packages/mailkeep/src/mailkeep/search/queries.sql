@@ -55,3 +55,40 @@ SELECT DISTINCT word.lexeme
 FROM email_search_documents d CROSS JOIN LATERAL unnest(d.search_vector) AS word
 WHERE d.stored_email_id = ANY(%(ids)s) AND octet_length(word.lexeme) <> length(word.lexeme)
 LIMIT 20000;
+
+-- name: facets
+-- Counts of the ranked messages by sender, folder and month; the folders once more, since statements see snapshots.
+SELECT 'sender', lower(e.sender_normalized_address), count(*) FROM stored_emails e
+WHERE e.id = ANY(%(ids)s) AND e.mail_folder_id = ANY(%(folder_ids)s) AND e.sender_normalized_address IS NOT NULL
+GROUP BY 2
+UNION ALL
+SELECT 'folder', e.mail_folder_id::text, count(*) FROM stored_emails e
+WHERE e.id = ANY(%(ids)s) AND e.mail_folder_id = ANY(%(folder_ids)s)
+GROUP BY 2
+UNION ALL
+SELECT 'month', to_char(e.received_at AT TIME ZONE 'UTC', 'YYYY-MM'), count(*) FROM stored_emails e
+WHERE e.id = ANY(%(ids)s) AND e.mail_folder_id = ANY(%(folder_ids)s) AND e.received_at IS NOT NULL
+GROUP BY 2;
+
+-- name: terms_of_message
+-- Words of letters out of one message's subject (A) and body (D), and in how many sampled messages each stands.
+SELECT term.lexeme, term.occurrences, term.is_in_subject, sampled.messages
+FROM (
+    SELECT word.lexeme, coalesce(array_length(word.positions, 1), 1) AS occurrences, 'A' = ANY(word.weights) AS is_in_subject
+    FROM email_search_documents d CROSS JOIN LATERAL unnest(d.search_vector) AS word
+    WHERE d.stored_email_id = %(id)s AND word.positions IS NOT NULL AND word.weights && '{A,D}'
+      AND length(word.lexeme) BETWEEN 2 AND 32 AND word.lexeme !~ '[^[:alpha:]]'
+      AND (length(word.lexeme) > 2 OR octet_length(word.lexeme) > 4)
+    ORDER BY is_in_subject DESC, occurrences DESC, length(word.lexeme) DESC, word.lexeme
+    LIMIT %(at_most)s
+) term
+CROSS JOIN LATERAL (
+    SELECT count(*) AS messages FROM email_search_documents d
+    WHERE (d.search_vector || coalesce(d.attachment_vector, ''::tsvector))
+        @@ (%(sample)s::tsquery && array_to_tsvector(ARRAY[term.lexeme])::text::tsquery)
+) sampled;
+
+-- name: sample_size
+-- The messages in the sample of all mail.
+SELECT count(*) FROM email_search_documents d
+WHERE (d.search_vector || coalesce(d.attachment_vector, ''::tsvector)) @@ %(sample)s::tsquery;

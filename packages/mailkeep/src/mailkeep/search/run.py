@@ -6,32 +6,40 @@ rows again: statements see separate snapshots, and a message that left the selec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
 
 from mailkeep.config import Settings
 from mailkeep.db import Connection, Database
+from mailkeep.errors import EmailNotAccessible
 from mailkeep.languages import stemmed_languages
 from mailkeep.mailbox import AccountId, FolderId, Scope, resolve_scope
 from mailkeep.search import filters as bounds
-from mailkeep.search import lexical, queries, timeline
+from mailkeep.search import lexical, newest, queries, timeline
 from mailkeep.search.cursor import Boundary, decode_cursor, encode_cursor, fingerprint_of
+from mailkeep.search.facets import read_facets
 from mailkeep.search.found import find_in_attachments
+from mailkeep.search.grouping import GROUPED_DEPTH, grouped
+from mailkeep.search.language import TypedQuery, conjunction, read_query
+from mailkeep.search.lexical import Window
+from mailkeep.search.like import resembling
 from mailkeep.search.model import (
+    AttachmentHit,
     Filters,
     FolderFreshness,
+    Grouping,
     ListRequest,
     Match,
-    MatchCount,
     Page,
     RetrievalMode,
     SearchRequest,
     SearchResult,
     SemanticSearch,
 )
+from mailkeep.search.places import resolve_typed_scope
 from mailkeep.search.queries import CompiledQuery, FolderNames, Selection
 from mailkeep.search.snippets import (
     AROUND_CHARACTERS,
@@ -41,7 +49,7 @@ from mailkeep.search.snippets import (
     headline_options,
     snippets_of,
 )
-from mailkeep.terms import QueryNode, build_query, positive_needles
+from mailkeep.terms import AllOf, QueryNode, positive_needles
 
 MAX_NEEDLES: Final = 8
 """Words of a query that are looked for when an extract is cut: the longest ones."""
@@ -91,44 +99,87 @@ async def list_emails(db: Database, settings: Settings, request: ListRequest) ->
 
 
 async def search_emails(db: Database, settings: Settings, request: SearchRequest) -> SearchResult:
-    """The best matches of the query, best first.
+    """The best matches of the query, best first; of a query without words the newest ones.
 
-    Raises ResultLimitRefused, FilterRefused, AccountNotAccessible, RoleUnmapped.
+    Raises ResultLimitRefused, FilterRefused (QueryMalformed with a place), AccountNotAccessible, RoleUnmapped,
+    EmailNotAccessible.
     """
     bounds.check_result_limit(request.result_limit)
-    bounds.check_query_text(request.query_text)
-    filters = bounds.normalized(request.filters)
-    scope = await resolve_scope(
-        db, settings, accounts=request.accounts, folders=request.folders, include_junk=request.include_junk_mail
-    )
+    if request.like is None or request.query_text.strip():
+        bounds.check_query_text(request.query_text)
+    typed = read_query(request.query_text, now=datetime.now(UTC), zone=request.zone)
+    filters = bounds.normalized(conjunction([request.filters, typed.filters]))
+    scope = await resolve_typed_scope(db, settings, request, typed)
     selection = selection_of(settings, scope, filters)
-    node = build_query(request.query_text)
-    matches: tuple[Match, ...] = ()
-    window = lexical.NOTHING
+    if request.like is not None:
+        await _check_readable(db, settings, request.like)
     async with db.connection() as connection:
-        if node is not None:
-            configuration = settings.persistence.text_search_configuration
-            languages = await stemmed_languages(connection)
-            query = await queries.compile_query(connection, node, configuration=configuration, languages=languages)
-            if query is not None:
-                window = await lexical.find(
-                    connection,
-                    selection,
-                    query,
-                    limit=request.result_limit,
-                    names_scope=bool(request.accounts or request.folders),
-                )
-                matches = await _matches(connection, settings, selection, query, node, window.ranked.best)
+        words = await _words(connection, request, typed)
+        window, query = await _find(connection, settings, selection, request, typed, words)
+        best = tuple(one for one in window.ranked.best if one[0] != request.like)
+        facets = await read_facets(connection, selection, best) if request.with_facets else ()
+        matches = await _matches(connection, settings, selection, query, words, best[: _depth(request)], request)
         freshness = await freshness_of(connection, settings, scope)
     return SearchResult(
         matches=matches,
-        match_count=MatchCount(window.match_count.count, is_exact=window.match_count.is_exact),
+        match_count=window.match_count,
         ranked_among=window.ranked.ranked,
         retrieval_mode=RetrievalMode.LEXICAL,
         semantic_search=SemanticSearch.INACTIVE,
-        included_junk_mail=request.include_junk_mail,
+        included_junk_mail=scope.includes_junk,
         folder_freshness=freshness,
+        asked_for_nothing=typed.is_empty and request.like is None,
+        facets=facets,
     )
+
+
+async def _find(
+    connection: Connection,
+    settings: Settings,
+    selection: Selection,
+    request: SearchRequest,
+    typed: TypedQuery,
+    words: QueryNode | None,
+) -> tuple[Window, CompiledQuery | None]:
+    """The window by rank; by time where no word is asked for."""
+    query = await queries.compile_query(
+        connection,
+        words,
+        narrowing=typed.narrowing,
+        configuration=settings.persistence.text_search_configuration,
+        languages=await stemmed_languages(connection),
+    )
+    limit = _depth(request) + (request.like is not None)
+    if query is not None:
+        names_scope = bool(request.accounts or request.folders or typed.accounts or typed.folders)
+        limit = max(limit, lexical.RANKED) if request.with_facets else limit
+        return await lexical.find(connection, selection, query, limit=limit, names_scope=names_scope), query
+    if words is None and not typed.is_empty:
+        names_folders = bool(request.folders or typed.folders)
+        return await newest.find(connection, selection, limit=limit, names_folders=names_folders), None
+    return lexical.NOTHING, None
+
+
+def _depth(request: SearchRequest) -> int:
+    """How many messages are looked at: groups are made of them, so more than are shown."""
+    return request.result_limit * (GROUPED_DEPTH if request.grouping is not Grouping.NONE else 1)
+
+
+async def _words(connection: Connection, request: SearchRequest, typed: TypedQuery) -> QueryNode | None:
+    """What ranks: the typed words, and those that make the message of `like` what it is."""
+    if request.like is None:
+        return typed.words
+    alike = await resembling(connection, request.like)
+    return alike if typed.words is None or alike is None else AllOf((typed.words, alike))
+
+
+async def _check_readable(db: Database, settings: Settings, stored_email_id: UUID) -> None:
+    """Raises EmailNotAccessible unless the message may be read; whoever names one by its id means that one."""
+    scope = await resolve_scope(db, settings, include_junk=True)
+    async with db.connection() as connection:
+        found = await queries.read_summaries(connection, selection_of(settings, scope, Filters()), [stored_email_id])
+    if not found:
+        raise EmailNotAccessible("There is no readable email with that id.")
 
 
 def selection_of(settings: Settings, scope: Scope, filters: Filters) -> Selection:
@@ -152,37 +203,58 @@ async def _matches(
     connection: Connection,
     settings: Settings,
     selection: Selection,
-    query: CompiledQuery,
-    node: QueryNode,
+    query: CompiledQuery | None,
+    words: QueryNode | None,
     best: Sequence[tuple[UUID, float]],
+    request: SearchRequest,
 ) -> tuple[Match, ...]:
-    """Summaries and snippets of the ranked window, in its order."""
-    ids = [stored_email_id for stored_email_id, _ in best]
-    if not ids:
+    """Summaries, groups and extracts of the ranked window, in its order."""
+    if not best:
         return ()
-    summaries = await queries.read_summaries(connection, selection, ids)
-    needles = positive_needles(node)[:MAX_NEEDLES]
-    snippets = await _snippets(connection, settings, query, needles, ids)
-    if plain := [one for one in ids if not snippets.get(one)]:
-        words = await queries.read_accented_words(connection, plain)
-        accented = accented_needles(needles, words)[:MAX_NEEDLES]
-        if accented:
-            spelled = replace(query, text=" | ".join(f"'{word}'" for word, _ in accented), stemmed={})
-            snippets |= await _snippets(connection, settings, spelled, accented, plain)
-    with_attachments = [one for one in ids if one in summaries and summaries[one].attachments.attachment_count]
-    found_in = await find_in_attachments(
-        connection, settings, node, with_attachments, needles=needles, languages=tuple(query.stemmed)
-    )
+    summaries = await queries.read_summaries(connection, selection, [one for one, _ in best])
+    ranked = [(summaries[one], rank) for one, rank in best if one in summaries]
+    groups = grouped(ranked, request.grouping)[: request.result_limit]
+    snippets: Mapping[UUID, tuple[str, ...]] = {}
+    found_in: Mapping[UUID, tuple[AttachmentHit, ...]] = {}
+    if query is not None and words is not None:
+        needles = positive_needles(words)[:MAX_NEEDLES]
+        snippets = await _shown(connection, settings, query, needles, [one.summary.stored_email_id for one in groups])
+        found_in = await find_in_attachments(
+            connection,
+            settings,
+            words,
+            [one.summary.stored_email_id for one in groups if one.summary.attachments.attachment_count],
+            needles=needles,
+            languages=tuple(query.stemmed),
+        )
     return tuple(
         Match(
-            summary=summaries[stored_email_id],
-            relevance_rank=rank,
-            snippets=snippets.get(stored_email_id, ()),
-            found_in=found_in.get(stored_email_id, ()),
+            summary=group.summary,
+            relevance_rank=group.rank,
+            snippets=snippets.get(group.summary.stored_email_id, ()),
+            found_in=found_in.get(group.summary.stored_email_id, ()),
+            others=group.others,
         )
-        for stored_email_id, rank in best
-        if stored_email_id in summaries
+        for group in groups
     )
+
+
+async def _shown(
+    connection: Connection,
+    settings: Settings,
+    query: CompiledQuery,
+    needles: Sequence[tuple[str, bool]],
+    ids: Sequence[UUID],
+) -> dict[UUID, tuple[str, ...]]:
+    """The snippets of each message; where its body has the words with other accents, those."""
+    snippets = await _snippets(connection, settings, query, needles, ids)
+    if plain := [one for one in ids if not snippets.get(one)]:
+        spellings = await queries.read_accented_words(connection, plain)
+        accented = accented_needles(needles, spellings)[:MAX_NEEDLES]
+        if accented:
+            spelled = replace(query, ranking=" | ".join(f"'{word}'" for word, _ in accented), stemmed={})
+            snippets |= await _snippets(connection, settings, spelled, accented, plain)
+    return snippets
 
 
 async def _snippets(

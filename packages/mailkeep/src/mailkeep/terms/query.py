@@ -1,8 +1,7 @@
 """Query side: what a person typed becomes a small tree of conditions (FIND-35; case 193).
 
-The whole grammar: words, "quoted phrases", OR between two of them (AND binds tighter), a leading - that excludes, and
-`word*` for words that begin so. Everything else is just words; no input is a syntax error. The tree holds texts only:
-search binds each as a parameter, so nothing typed ever becomes query syntax.
+Here is what words, "quoted phrases" and `word*` ask for; the grammar around them is `mailkeep.search.language`. The tree
+holds texts only: search binds each as a parameter, so nothing typed ever becomes query syntax.
 
 Accents and stems are no matter of the tree: whoever compiles it asks for a bare word in its other spellings and in the
 languages of the mail as well, while quotes ask for what stands there.
@@ -14,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from mailkeep.terms.cjk import has_cjk, pairs, pieces
 from mailkeep.terms.index import BEGINNING_CHARACTERS
@@ -23,7 +22,6 @@ from mailkeep.terms.pictures import picture_signs, without_pictures
 MIN_PREFIX_CHARACTERS: Final = 2
 """A shorter beginning is a word: one letter with a star would gather a tenth of all postings."""
 
-_TOKEN: Final = re.compile(r'(-?)"([^"]*)"|(\S+)')
 _LETTER: Final = re.compile(r"\w")
 _ADDRESS_PATH: Final = re.compile(r"\w\.\w+/|^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
@@ -57,6 +55,14 @@ class Sign:
 
 
 @dataclass(frozen=True, slots=True)
+class Within:
+    """The condition holds for words of one weight alone: A subject, B people, C attachments."""
+
+    node: QueryNode
+    weight: Literal["A", "B", "C"]
+
+
+@dataclass(frozen=True, slots=True)
 class Not:
     """The condition does not hold."""
 
@@ -77,43 +83,23 @@ class AnyOf:
     nodes: tuple[QueryNode, ...]
 
 
-QueryNode = Word | Phrase | Prefix | Sign | Not | AllOf | AnyOf
+QueryNode = Word | Phrase | Prefix | Sign | Within | Not | AllOf | AnyOf
 
 
-def build_query(query_text: str) -> QueryNode | None:
-    """Read a typed query; None when it holds no word at all (it then matches nothing)."""
-    groups: list[list[QueryNode]] = [[]]
-    for node in _tokens(unicodedata.normalize("NFC", query_text)):
-        if node is None:
-            groups.append([])
-        else:
-            groups[-1].append(node)
-    alternatives = [_all_of(group) for group in groups if group]
-    if not alternatives:
-        return None
-    return alternatives[0] if len(alternatives) == 1 else AnyOf(tuple(alternatives))
+def word_node(text: str) -> QueryNode | None:
+    """What a bare word asks for; None when it holds no letter, digit or sign. A trailing star asks for beginnings."""
+    return _word(unicodedata.normalize("NFC", text).strip('"'))
+
+
+def phrase_node(text: str) -> QueryNode | None:
+    """What quoted words ask for: these words in this order; None when there is none."""
+    return _phrase(unicodedata.normalize("NFC", text))
 
 
 def positive_needles(node: QueryNode | None) -> tuple[tuple[str, bool], ...]:
     """The texts to show in an extract, longest first, each with whether it is only the beginning of a word."""
     found = dict.fromkeys(_needles(node)) if node is not None else {}
     return tuple(sorted(found, key=lambda needle: (-len(needle[0]), needle)))
-
-
-def _tokens(text: str) -> Iterator[QueryNode | None]:
-    """Conditions in order; None stands for OR."""
-    for match in _TOKEN.finditer(text):
-        minus, quoted, bare = match.groups()
-        if bare == "OR":
-            yield None
-            continue
-        if quoted is not None:
-            node = _phrase(quoted)
-        else:
-            minus, bare = ("-", bare[1:]) if bare.startswith("-") else ("", bare)
-            node = _word(bare.strip('"'))
-        if node is not None:
-            yield Not(node) if minus else node
 
 
 def _phrase(text: str) -> QueryNode | None:
@@ -184,5 +170,5 @@ def _needles(node: QueryNode) -> Iterator[tuple[str, bool]]:
         case AllOf(nodes) | AnyOf(nodes):
             for child in nodes:
                 yield from _needles(child)
-        case Not():
+        case Within() | Not():
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from datetime import UTC, datetime
 from typing import Any
 
@@ -54,32 +55,32 @@ async def scalar(db: Database, statement: str) -> Any:
     return row[0]
 
 
-@pytest.mark.parametrize(
-    ("body", "query", "marked"),
-    [
-        (ENGLISH, "run", "**running**"),
-        (ENGLISH, "dog", "**dogs**"),
-        (ENGLISH, "runs", "**running**"),
-        (GERMAN, "Haus", "**Häuser**"),
-        (GERMAN, "wohnung", "**Wohnungen**"),
-        (
-            "Nous avons reçu les dernières factures de la maison et les avons payées hier soir.",
-            "facture",
-            "**factures**",
-        ),
-        ("Завтра утром мы получим новые книги из городской библиотеки и сразу начнём читать.", "книга", "**книги**"),
-    ],
-)
-async def test_other_forms_of_a_word_are_found_in_the_mail_s_own_language(
-    db: Database, body: str, query: str, marked: str
-) -> None:
+FORMS = [
+    (ENGLISH, "run", "**running**"),
+    (ENGLISH, "dog", "**dogs**"),
+    (ENGLISH, "runs", "**running**"),
+    (GERMAN, "Haus", "**Häuser**"),
+    (GERMAN, "wohnung", "**Wohnungen**"),
+    (
+        "Nous avons reçu les dernières factures de la maison et les avons payées hier soir.",
+        "facture",
+        "**factures**",
+    ),
+    ("Завтра утром мы получим новые книги из городской библиотеки и сразу начнём читать.", "книга", "**книги**"),
+]
+
+
+async def test_other_forms_of_a_word_are_found_in_the_mail_s_own_language(db: Database) -> None:
     """`run` finds `running` in an English message, `Haus` finds `Häuser` in a German one, and the extract marks it."""
-    await store(db, await folder(db, "home"), [message("One", body=body), message("Other", body="Kwz qqq 12 345.")])
-    assert await subjects(db, query) == set()
+    bodies = list(dict.fromkeys(body for body, _, _ in FORMS))
+    mails = [message(f"Body {at}", body=body) for at, body in enumerate(bodies)]
+    await store(db, await folder(db, "home"), [*mails, message("Other", body="Kwz qqq 12 345.")])
+    assert [await subjects(db, query) for _, query, _ in FORMS] == [set()] * len(FORMS)
     await derive(db)
-    (match,) = await found(db, query)
-    assert match.summary.subject == "One"
-    assert any(marked in snippet for snippet in match.snippets)
+    for body, query, marked in FORMS:
+        (match,) = await found(db, query)
+        assert match.summary.subject == f"Body {bodies.index(body)}"
+        assert any(marked in snippet for snippet in match.snippets), query
 
 
 async def test_a_stem_of_one_language_meets_no_word_of_another(db: Database) -> None:
@@ -111,24 +112,25 @@ async def test_exact_words_rank_before_other_forms_and_quotes_ask_for_the_exact_
     assert await subjects(db, "everybody -run") == set()
 
 
-@pytest.mark.parametrize(
-    ("written", "typed"),
-    [
-        ("über", "uber"), ("uber", "über"), ("Müller", "mueller"), ("Mueller", "müller"), ("Straße", "strasse"),
-        ("naïveté", "naivete"), ("Ærøskøbing", "aeroskobing"), ("Łódź", "lodz"), ("čeština", "cestina"),
-        ("résumé", "resume"), ("résumé", "résumé"), ("ΆΝΕΜΟΣ", "ανεμος"), ("أحمد", "احمد"),
-        ("ещё", "еще"), ("I\u0301ris", "íris"), ("Nguyễn", "nguyen"),
-    ],
-)  # fmt: skip
-async def test_accents_are_found_with_and_without(db: Database, written: str, typed: str) -> None:
+ACCENTS = [
+    ("über", "uber"), ("uber", "über"), ("Müller", "mueller"), ("Mueller", "müller"), ("Straße", "strasse"),
+    ("naïveté", "naivete"), ("Ærøskøbing", "aeroskobing"), ("Łódź", "lodz"), ("čeština", "cestina"),
+    ("résumé", "resume"), ("résumé", "résumé"), ("ΆΝΕΜΟΣ", "ανεμος"), ("أحمد", "احمد"),
+    ("ещё", "еще"), ("I\u0301ris", "íris"), ("Nguyễn", "nguyen"),
+]  # fmt: skip
+
+
+async def test_accents_are_found_with_and_without(db: Database) -> None:
     """A word is found with its accents, without them, and with the letters that stand in for them; and it is shown."""
-    await store(
-        db, await folder(db, "home"), [message("One", body=f"Kwz {written} xqj."), message("Two", body="Kwz xqj.")]
-    )
+    mails = [message(written, from_="bo@third.test", body=f"Kwz {written} xqj.") for written, _ in ACCENTS]
+    await store(db, await folder(db, "home"), mails)
     await derive(db)
-    (match,) = await found(db, typed)
-    assert match.summary.subject == "One"
-    assert "**" in match.snippets[0]
+    for written, typed in ACCENTS:
+        shown = {
+            unicodedata.normalize("NFC", match.summary.subject or ""): match.snippets
+            for match in await found(db, typed)
+        }
+        assert "**" in shown[unicodedata.normalize("NFC", written)][0]
 
 
 async def test_arabic_is_found_without_its_vowel_signs(db: Database) -> None:
@@ -154,21 +156,20 @@ async def test_accents_are_folded_in_subjects_and_names(db: Database) -> None:
 
 
 @pytest.mark.case("191")
-@pytest.mark.parametrize("typed", ["ประชุม", "พรุ่งนี้", '"ประชุมสิบโมง"', "สิบ"])
-async def test_thai_words_are_found_inside_their_runs(db: Database, typed: str) -> None:
+async def test_thai_words_are_found_inside_their_runs(db: Database) -> None:
     """Thai writes no blanks between words either."""
     await store(
         db,
         await folder(db, "home"),
         [message("One", body="สวัสดีครับ พรุ่งนี้ประชุมสิบโมงเช้า"), message("Two", body="ขอบคุณมากครับ")],
     )
-    (match,) = await found(db, typed)
-    assert match.summary.subject == "One"
-    assert "**" in match.snippets[0]
+    for typed in ("ประชุม", "พรุ่งนี้", '"ประชุมสิบโมง"', "สิบ"):
+        (match,) = await found(db, typed)
+        assert match.summary.subject == "One"
+        assert "**" in match.snippets[0]
 
 
-@pytest.mark.parametrize(("typed", "subject"), [("🎉", "Party"), ("👍", "Thumb"), ("🇩🇪", "Flag"), ("cake 🎉", "Party")])
-async def test_picture_signs_are_found(db: Database, typed: str, subject: str) -> None:
+async def test_picture_signs_are_found(db: Database) -> None:
     """An emoji is a word; its colour and form do not matter, and a flag is one sign."""
     await store(
         db,
@@ -180,33 +181,31 @@ async def test_picture_signs_are_found(db: Database, typed: str, subject: str) -
         ],
     )
     await derive(db)
-    (match,) = await found(db, typed)
-    assert match.summary.subject == subject
-    assert "**" in match.snippets[0]
+    for typed, subject in (("🎉", "Party"), ("👍", "Thumb"), ("🇩🇪", "Flag"), ("cake 🎉", "Party")):
+        (match,) = await found(db, typed)
+        assert match.summary.subject == subject
+        assert "**" in match.snippets[0]
 
 
-@pytest.mark.parametrize(
-    "typed",
-    [
-        "report", "spring-report.pdf", "files.example.org", "example.org", "https://files.example.org/2026/spring-report.pdf",
-        "ann.lee", "lee", "ann.lee@mail.example.com", "mail.example.com", f"https://t.example/{'a' * 60}",
-    ],
-)  # fmt: skip
+PARTS = [
+    "report", "spring-report.pdf", "files.example.org", "example.org", "https://files.example.org/2026/spring-report.pdf",
+    "ann.lee", "lee", "ann.lee@mail.example.com", "mail.example.com", f"https://t.example/{'a' * 60}",
+]  # fmt: skip
+
+
 @pytest.mark.case("188")
-async def test_links_addresses_and_over_long_tokens_are_found_by_their_parts(db: Database, typed: str) -> None:
+async def test_links_addresses_and_over_long_tokens_are_found_by_their_parts(db: Database) -> None:
     """Whatever part of a link or address one remembers finds it; so does the start of a token of 3,000 letters."""
     body = (
         "See https://files.example.org/2026/spring-report.pdf or write to ann.lee@mail.example.com "
         f"https://t.example/{'a' * 3000}"
     )
+    stranger = message("Two", from_="bo@third.test", to="cy@third.test", body="Nothing.")
     await store(
-        db,
-        await folder(db, "home"),
-        [message("One", body=body), message("Two", from_="bo@third.test", to="cy@third.test", body="Nothing.")],
+        db, await folder(db, "home"), [message("One", from_="bo@third.test", to="cy@third.test", body=body), stranger]
     )
     await derive(db)
-    assert "One" in await subjects(db, typed)
-    assert "Two" not in await subjects(db, typed)
+    assert [await subjects(db, typed) for typed in PARTS] == [{"One"}] * len(PARTS)
 
 
 async def test_the_stage_goes_on_where_it_was_killed_and_new_rules_begin_anew(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import psycopg
@@ -14,8 +15,8 @@ from mailkeep.db import Connection, Database
 from mailkeep.db.embedded import EmbeddedServer
 from mailkeep.mailbox import AccountId, FolderId
 from mailkeep.search import Filters, SearchRequest, lexical, queries, search_emails
+from mailkeep.search.language import read_query
 from mailkeep.search.queries import FolderNames, Selection
-from mailkeep.terms import build_query
 
 pytestmark = [pytest.mark.anyio, pytest.mark.case("215")]
 
@@ -97,7 +98,7 @@ async def find(
     dsn: str, text: str, *, folders: dict[FolderId, FolderNames] = BOTH, filters: Filters = EVERYTHING
 ) -> tuple[lexical.Window, list[dict[str, Any]]]:
     """Search, and return the window with the scans that the ranking statements made, measured."""
-    node = build_query(text)
+    node = read_query(text, now=datetime.now(UTC), zone=UTC).words
     assert node is not None
     async with Database(dsn) as db, db.connection() as connection:
         recorder = Recorder(connection)

@@ -1,21 +1,28 @@
 """Which terms a text is found by beside PostgreSQL's own words, and what a typed query asks for."""
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 
+from mailkeep.search.language import read_query
 from mailkeep.terms import (
     AllOf,
     AnyOf,
     Not,
     Phrase,
     Prefix,
+    QueryNode,
     Word,
     address_terms,
-    build_query,
     index_terms,
     positive_needles,
 )
+
+
+def build_query(text: str) -> QueryNode | None:
+    """The words that a typed query asks for."""
+    return read_query(text, now=datetime.now(UTC), zone=UTC).words
 
 
 @pytest.mark.case("191")
