@@ -158,8 +158,9 @@ async def _status(account: str | None, *, as_json: bool) -> None:
     async with App.open(home()) as mailkeep:
         reports = await mailkeep.status(account)
         stages = await mailkeep.stage_statuses()
+        attachments = await mailkeep.attachment_outcomes()
     if as_json:
-        show_json({"accounts": reports, "stages": stages})
+        show_json({"accounts": reports, "stages": stages, "attachments": attachments})
         return
     if not reports:
         say("No account yet. Add one with: mailkeep account add")
@@ -169,8 +170,11 @@ async def _status(account: str | None, *, as_json: bool) -> None:
         ("account", "folder", "server", "stored", "quarantined", "skipped", "missing", "synchronized"),
         rows,
         right=(2, 3, 4, 5, 6),
+        whole=(7,),
     )
     say_outstanding(stages)
+    if attachments:
+        say(f"attachments read: {', '.join(f'{count} {outcome}' for outcome, count in attachments.items())}")
     _remark(reports)
     for one in reports:
         if one.pause_reason is not None and one.next_run_at is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -43,6 +43,7 @@ def create_app(mailkeep: App) -> LoopbackGuard:
     application.add_api_route("/api/status", _api_status)
     application.add_api_route("/search", _search, response_class=HTMLResponse)
     application.add_api_route("/message/{email_id}", _message, response_class=HTMLResponse)
+    application.add_api_route("/message/{email_id}/attachment/{position}", _attachment, response_class=HTMLResponse)
     application.add_exception_handler(MailkeepError, _named_failure)
     application.add_exception_handler(HTTPException, _http_failure)
     application.add_exception_handler(Exception, _unnamed_failure)
@@ -104,10 +105,14 @@ async def _search(request: Request, q: str = "", cursor: str | None = None) -> H
 
 
 def _match_block(match: Match) -> str:
-    return _summary_block(match.summary, match.snippets)
+    email_id = str(match.summary.stored_email_id)
+    hits = [
+        pages.attachment_hit(email_id, hit.position, hit.file_name or "unnamed", hit.snippets) for hit in match.found_in
+    ]
+    return _summary_block(match.summary, match.snippets, hits)
 
 
-def _summary_block(summary: Summary, snippets: tuple[str, ...]) -> str:
+def _summary_block(summary: Summary, snippets: tuple[str, ...], hits: Sequence[str] = ()) -> str:
     sender = " ".join(
         filter(None, (summary.sender_display_name, summary.sender_address and f"<{summary.sender_address}>"))
     )
@@ -117,7 +122,7 @@ def _summary_block(summary: Summary, snippets: tuple[str, ...]) -> str:
         sender=sender,
         when=moment(summary.received_at),
         place=f"{summary.account_id}/{summary.folder_alias}",
-        snippets=[pages.snippet(text) for text in snippets],
+        snippets=[*(pages.snippet(text) for text in snippets), *hits],
     )
 
 
@@ -128,10 +133,29 @@ async def _message(request: Request, email_id: str) -> HTMLResponse:
             subject=shown.subject,
             fields=shown.fields,
             body=shown.text,
-            attachments=[f"{one.name or 'unnamed'} ({one.media_type}, {size(one.size)})" for one in shown.attachments],
+            attachments=[
+                pages.attachment_line(
+                    email_id,
+                    one.position,
+                    f"{one.name or 'unnamed'} ({one.media_type}, {size(one.size)})",
+                    remark=one.remark,
+                    has_text=one.characters > 0,
+                )
+                for one in shown.attachments
+            ],
             notes=shown.notes,
         )
     )
+
+
+async def _attachment(request: Request, email_id: str, position: int) -> HTMLResponse:
+    """The text of an attachment, as it is searched; the file itself is not served."""
+    mailkeep = _app(request)
+    shown = await mailkeep.show(email_id)
+    text = await mailkeep.attachment_text(email_id, position)
+    name = next((one.name for one in shown.attachments if one.position == position), None)
+    is_cut = text.reading.is_partial or len(text.text) < text.reading.character_count
+    return HTMLResponse(pages.attachment_page(email_id, name or "unnamed", shown.subject, text.text, is_cut=is_cut))
 
 
 async def _no_stream() -> Response:

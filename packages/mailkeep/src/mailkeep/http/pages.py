@@ -182,15 +182,43 @@ def message_page(
     attachments: Sequence[str],
     notes: Sequence[str],
 ) -> str:
-    """One message as plain text."""
+    """One message as plain text; `attachments` are lines made by `attachment_line`."""
     rows = "".join(f"<tr><th>{_text(name)}<td>{_text(value)}</tr>" for name, value in fields if value)
-    listed = "".join(f"<li>{_text(name)}</li>" for name in attachments)
+    listed = "".join(f"<li>{line}</li>" for line in attachments)
     noted = "".join(f"<p class=quiet>{_text(note)}</p>" for note in notes)
     return page(
         subject or "Message",
         f"<h1>{_text(subject) if subject else '<em>no subject</em>'}</h1><table>{rows}</table>{noted}"
         f"<pre>{_text(body, lines=True)}</pre>" + (f"<h2>Attachments</h2><ul>{listed}</ul>" if listed else ""),
     )
+
+
+def attachment_line(email_id: str, position: int, label: str, *, remark: str, has_text: bool) -> str:
+    """One attachment of a message: a link to its text where there is some, and whether it can be searched."""
+    shown = _text(label)
+    if has_text:
+        shown = f'<a href="{_attachment_path(email_id, position)}">{shown}</a>'
+    return f"{shown} <span class=quiet>{_text(remark)}</span>"
+
+
+def attachment_hit(email_id: str, position: int, name: str, snippets: Iterable[str]) -> str:
+    """Where in a match's attachments the words stand."""
+    lines = "".join(f"<div>{snippet(text)}</div>" for text in snippets)
+    return f'in attachment <a href="{_attachment_path(email_id, position)}">{_text(name)}</a>{lines}'
+
+
+def attachment_page(email_id: str, name: str, subject: str | None, text: str, *, is_cut: bool) -> str:
+    """The text of one attachment."""
+    cut = "<p class=quiet>Only the beginning is shown.</p>" if is_cut else ""
+    return page(
+        name,
+        f'<h1>{_text(name)}</h1><p>In <a href="/message/{_text(email_id)}">'
+        f"{_text(subject) if subject else 'no subject'}</a></p>{cut}<pre>{_text(text, lines=True)}</pre>",
+    )
+
+
+def _attachment_path(email_id: str, position: int) -> str:
+    return f"/message/{_text(email_id)}/attachment/{position}"
 
 
 def error_page(title: str, sentence: str) -> str:

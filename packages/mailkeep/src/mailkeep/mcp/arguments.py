@@ -130,3 +130,12 @@ class GetEmailContentArguments(Arguments):
         default=0,
         description="Skip so many characters of each body, to read on where an answer was cut. 0 to 10000000.",
     )
+    attachment_position: StrictInt | None = Field(
+        default=None,
+        description="Also give the text of this attachment of the one email that is named, by its position in "
+        "attachments. It takes its characters of max_characters before the body does. PDF, office documents, plain "
+        "text, HTML, calendars and attached messages have text; text_state says so of each attachment.",
+    )
+    attachment_offset: StrictInt = Field(
+        default=0, description="Skip so many characters of the attachment's text, to read on. 0 to 10000000."
+    )

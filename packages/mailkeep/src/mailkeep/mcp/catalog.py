@@ -107,9 +107,10 @@ TOOLS: Final = (
     Tool(
         name="search_emails",
         title="Search emails",
-        description="Finds emails by words in subject, people and body, best first, at most 50, each with short "
-        "extracts. Attachments are not searched. When very many emails match, the newest 1000 are ranked and the "
-        "answer says so; narrow by time, sender or folder to reach older ones. Filters as in list_emails."
+        description="Finds emails by words in subject, people, body, and names and texts of attachments, best first, "
+        "at most 50, each with short extracts; attachment_hits name the files in which words were found. When very "
+        "many emails match, the newest 1000 are ranked and the answer says so; narrow by time, sender or folder to "
+        "reach older ones. Filters as in list_emails."
         + _LOCAL
         + _UNTRUSTED,
         arguments=arguments.SearchEmailsArguments,
@@ -122,7 +123,9 @@ TOOLS: Final = (
         title="Read emails",
         description="Reads the content of one to ten emails, or of the first ten of a conversation: header, plain "
         "text, attachment names, place in the conversation. Texts are bounded; truncated_by says whether one was cut, "
-        "and body_offset reads on. Attachment contents are never included." + _LOCAL + _UNTRUSTED,
+        "and body_offset reads on. With attachment_position the text of one attachment, never its octets."
+        + _LOCAL
+        + _UNTRUSTED,
         arguments=arguments.GetEmailContentArguments,
         result=results.GetEmailContentResult,
         call=_content,

@@ -156,12 +156,27 @@ class ListEmailsResult(Result):
     folder_freshness: list[FolderFreshness]
 
 
+class AttachmentHit(Result):
+    """An attachment in which words of the query stand."""
+
+    found_in: Literal["attachment"] = "attachment"
+    position: int = Field(description="For get_email_content's attachment_position.")
+    file_name: str | None = Field(default=None, description="Untrusted text.")
+    media_type: str
+    snippets: list[str] = Field(
+        description="Untrusted extracts of its text, the matched words in **; none where only the name holds them."
+    )
+
+
 class SearchMatch(Result):
     """One match, best first."""
 
     summary: EmailSummary
     relevance_rank: float = Field(description="Comparable only inside this answer.")
     snippets: list[str] = Field(description="Untrusted extracts of the body, the matched words in **.")
+    attachment_hits: list[AttachmentHit] = Field(
+        description="Attachments in which the words were found, the best first, at most 2."
+    )
 
 
 class SearchEmailsResult(Result):
@@ -256,9 +271,30 @@ class EmailBody(Result):
     sanitized_html: BodyText | None = None
 
 
-class Attachment(Result):
-    """A file of the message, by name only."""
+class TextState(StrEnum):
+    """Whether an attachment's text is here, and if not, why."""
 
+    EXTRACTED = "extracted"
+    NO_TEXT = "noText"
+    SCANNED_PAGES = "scannedPages"
+    ENCRYPTED = "encrypted"
+    UNSUPPORTED = "unsupported"
+    BROKEN = "broken"
+    TOO_LARGE = "tooLarge"
+    EXPANDED_TOO_FAR = "expandedTooFar"
+    TIMED_OUT = "timedOut"
+    OUT_OF_MEMORY = "outOfMemory"
+    WORKER_DIED = "workerDied"
+    GAVE_UP = "gaveUp"
+    NOT_READ = "notRead"
+
+
+class Attachment(Result):
+    """A file of the message. `position` asks get_email_content for its text, where `text_state` is extracted."""
+
+    position: int
+    text_state: TextState = Field(description="notRead: not yet, or reading attachments is switched off.")
+    is_text_partial: bool = Field(description="Only the beginning of the file was read.")
     file_name: str | None = None
     was_file_name_normalized: bool
     media_type: str
@@ -298,6 +334,16 @@ class EmailThread(Result):
     more_messages_not_named: int
 
 
+class AttachmentText(Result):
+    """The text of one attachment, untrusted like all mail."""
+
+    position: int
+    offset: int = Field(description="Where in the whole text this begins.")
+    text: str
+    original_character_count: int = Field(description="Characters of the whole text that was read.")
+    truncated_by: TruncatedBy = Field(description="readCharacterBudget: ask again with a larger attachment_offset.")
+
+
 class EmailContent(Result):
     """One message as read."""
 
@@ -310,6 +356,9 @@ class EmailContent(Result):
     headers: EmailHeaders
     body: EmailBody
     attachments: list[Attachment]
+    attachment_text: AttachmentText | None = Field(
+        default=None, description="The text asked for by attachment_position; absent while it was not read."
+    )
     attachment_counts: AttachmentSummary | None = Field(
         default=None, description="Absent when the message's parts were never read, which is not zero."
     )

@@ -7,6 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from mailkeep import search
+from mailkeep.attachments import AttachmentReading, AttachmentText
 from mailkeep.mailbox import BodyState, ContentFailure, Flags, Truncation
 from mailkeep.mailbox import ContentAvailability as StoredAvailability
 from mailkeep.mailbox import EmailContent as StoredContent
@@ -101,6 +102,8 @@ def read_request(given: arguments.GetEmailContentArguments) -> search.ReadReques
         include_sanitized_html=given.include_sanitized_html,
         max_characters=given.max_characters,
         body_offset=given.body_offset,
+        attachment_position=given.attachment_position,
+        attachment_offset=given.attachment_offset,
     )
 
 
@@ -148,6 +151,15 @@ def search_result(
                 summary=_summary(match.summary),
                 relevance_rank=match.relevance_rank,
                 snippets=[snippet[:ceiling] for snippet in match.snippets[:snippets]],
+                attachment_hits=[
+                    results.AttachmentHit(
+                        position=hit.position,
+                        file_name=hit.file_name,
+                        media_type=hit.media_type,
+                        snippets=[snippet[:ceiling] for snippet in hit.snippets[:snippets]],
+                    )
+                    for hit in match.found_in
+                ],
             )
             for match in found.matches[:limit]
         ],
@@ -172,11 +184,7 @@ def content_result(read: search.ReadEmails, *, wants_links: bool) -> results.Get
             if isinstance(outcome, ContentFailure)
             else results.ReadEmail(
                 stored_email_id=str(outcome.stored_email_id),
-                content=_content(
-                    outcome,
-                    None if outcome.thread_id is None else read.conversations.get(outcome.thread_id),
-                    wants_links=wants_links,
-                ),
+                content=_content(read, outcome, wants_links=wants_links),
             )
             for outcome in read.result.outcomes
         ],
@@ -247,9 +255,9 @@ def _shown(text: str | None, limit: int) -> str | None:
     return text if text is None or len(text) <= limit else text[:limit] + "…"
 
 
-def _content(
-    content: StoredContent, conversation: search.Conversation | None, *, wants_links: bool
-) -> results.EmailContent:
+def _content(read: search.ReadEmails, content: StoredContent, *, wants_links: bool) -> results.EmailContent:
+    conversation = None if content.thread_id is None else read.conversations.get(content.thread_id)
+    readings = read.readings.get(content.stored_email_id, {})
     return results.EmailContent(
         account_id=content.account_id,
         folder_alias=content.folder,
@@ -260,8 +268,10 @@ def _content(
         headers=_headers(content),
         body=_body(content),
         attachments=[
-            _attachment(one, wants_links=wants_links) for one in (content.attachments or ())[:MAX_ATTACHMENTS]
+            _attachment(one, readings.get(one.position), wants_links=wants_links)
+            for one in (content.attachments or ())[:MAX_ATTACHMENTS]
         ],
+        attachment_text=None if read.attachment_text is None else _attachment_text(read.attachment_text),
         attachment_counts=_attachment_counts(content),
         remote_flags=_flags(content.flags, content),
         thread=None if conversation is None else _thread(content.stored_email_id, conversation),
@@ -319,8 +329,24 @@ def _body(content: StoredContent) -> results.EmailBody:
     )
 
 
-def _attachment(attachment: StoredAttachment, *, wants_links: bool) -> results.Attachment:
+def _attachment_text(text: AttachmentText) -> results.AttachmentText:
+    is_cut = text.offset + len(text.text) < text.reading.character_count
+    return results.AttachmentText(
+        position=text.reading.position,
+        offset=text.offset,
+        text=text.text,
+        original_character_count=text.reading.character_count,
+        truncated_by=results.TruncatedBy.READ_CHARACTER_BUDGET if is_cut else results.TruncatedBy.NONE,
+    )
+
+
+def _attachment(
+    attachment: StoredAttachment, reading: AttachmentReading | None, *, wants_links: bool
+) -> results.Attachment:
     return results.Attachment(
+        position=attachment.position,
+        text_state=results.TextState.NOT_READ if reading is None else results.TextState[reading.outcome.name],
+        is_text_partial=reading is not None and reading.is_partial,
         file_name=attachment.file_name,
         was_file_name_normalized=attachment.was_file_name_normalized,
         media_type=attachment.media_type,

@@ -161,12 +161,59 @@ async def test_get_email_content_reads_a_conversation_in_order(app: App) -> None
     assert read["unread_thread_messages"] == []
     (attachment,) = files["emails"][0]["content"]["attachments"]
     assert attachment == {
+        "position": 0,
+        "text_state": "notRead",
+        "is_text_partial": False,
         "file_name": "a.pdf",
         "was_file_name_normalized": False,
         "media_type": "application/pdf",
         "size_bytes": 5,
         "download_state": "unavailable",
     }
+
+
+@pytest.mark.spec("MCP-107", "MCP-110")
+async def test_texts_of_attachments_are_found_named_and_read_in_stretches(app: App) -> None:
+    """The hit says where, content says what can be read, and its text comes bounded, before the body."""
+    words = " ".join(f"word{number}" for number in range(1_000))
+    attached = [
+        File("photo.jpg", "image/jpeg", b"\xff\xd8"),
+        File("lease.txt", "text/plain", f"{words} deposit".encode()),
+    ]
+    mails = [message("Lease", body="as agreed " * 300, files=attached), message("Other")]
+    await store(app.db, await folder(app.db, "home"), mails)
+    await app.derive()
+    async with connected(app) as client:
+        (match,) = (await ask(client, "search_emails", query_text="deposit"))["matches"]
+        (hit,) = match["attachment_hits"]
+        assert (hit["found_in"], hit["position"], hit["file_name"]) == ("attachment", 1, "lease.txt")
+        assert "**deposit**" in hit["snippets"][0]
+        named = {"stored_email_ids": [match["summary"]["stored_email_id"]], "attachment_position": 1}
+        whole = (await ask(client, "get_email_content", **named))["emails"][0]["content"]
+        cut = await ask(client, "get_email_content", **named, max_characters=2_000, attachment_offset=6_000)
+        rest = await ask(client, "get_email_content", **named, max_characters=1_000, attachment_offset=7_900)
+        other = (await ask(client, "search_emails", query_text="Other"))["matches"][0]["summary"]["stored_email_id"]
+        for arguments in (
+            {**named, "attachment_position": 2},
+            {**named, "attachment_position": -1},
+            {**named, "attachment_offset": -1},
+            {**named, "stored_email_ids": [other]},
+            {**named, "stored_email_ids": [other, named["stored_email_ids"][0]]},
+        ):
+            assert "51002" in await refused(client, "get_email_content", **arguments)
+    assert [one["text_state"] for one in whole["attachments"]] == ["unsupported", "extracted"]
+    assert whole["attachment_text"] == {
+        "position": 1,
+        "offset": 0,
+        "text": f"{words} deposit",
+        "original_character_count": len(words) + 8,
+        "truncated_by": "none",
+    }
+    shown = cut["emails"][0]["content"]
+    assert shown["attachment_text"]["text"] == f"{words} deposit"[6_000:8_000]
+    assert len(shown["attachment_text"]["text"]) + len(shown["body"]["plain_text"]["text"]) <= 2_000
+    assert shown["body"]["plain_text"]["truncated_by"] == "readCharacterBudget"
+    assert rest["emails"][0]["content"]["attachment_text"]["truncated_by"] == "none"
 
 
 @pytest.mark.spec("MCP-104")

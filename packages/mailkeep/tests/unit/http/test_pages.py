@@ -108,10 +108,17 @@ def test_search_results_mark_words_after_escaping() -> None:
 
 def test_a_message_is_plain_text() -> None:
     """Body, fields, attachment names and notes are escaped, lines kept."""
+    line = pages.attachment_line("id", 0, EVIL, remark=EVIL, has_text=True)
     text = pages.message_page(
-        subject=EVIL, fields=[("From", EVIL), ("Cc", "")], body=f"one\n{EVIL}\ntwo", attachments=[EVIL], notes=[EVIL]
+        subject=EVIL, fields=[("From", EVIL), ("Cc", "")], body=f"one\n{EVIL}\ntwo", attachments=[line], notes=[EVIL]
     )
     assert_harmless(text)
+    assert '<a href="/message/id/attachment/0">' in text
+    assert "<a" not in pages.attachment_line("id", 0, "photo.jpg", remark="found by name only", has_text=False)
+    assert_harmless(pages.attachment_page("id", EVIL, EVIL, EVIL, is_cut=True))
+    hit = pages.attachment_hit("id", 3, EVIL, [f"**{EVIL}**"])
+    assert_harmless(pages.search_page("q", [hit], notes=[], more=None))
+    assert 'in attachment <a href="/message/id/attachment/3">' in hit
     assert "one\n" in text
     assert "<th>Cc" not in text
     assert "no subject" in pages.message_page(subject=None, fields=[], body="", attachments=[], notes=[])

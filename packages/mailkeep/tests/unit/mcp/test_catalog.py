@@ -100,6 +100,8 @@ def test_argument_names_are_the_contract_s() -> None:
             "include_attachment_download_links",
             "max_characters",
             "body_offset",
+            "attachment_position",
+            "attachment_offset",
         },
     }
 
