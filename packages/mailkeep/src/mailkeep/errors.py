@@ -27,6 +27,10 @@
     │   ├── MigrationMissing              32001
     │   ├── SchemaStateUnreadable         32002
     │   ├── TextSearchConfigurationMismatch 32003
+    │   ├── JobPayloadTooLarge            34001
+    │   ├── JobKeyRefused                 34002
+    │   ├── JobQueueFull                  34003  (retry helps)
+    │   ├── VectorIndexRefused            33001
     │   ├── DatabaseUnavailable           35001  (retry helps)
     │   ├── StatementRefused              36001
     │   └── AttachmentReaderUnavailable   37001  (retry helps)
@@ -39,6 +43,11 @@
     │   ├── UndescribedFailure 54001
     │   └── StoredContentUnreadable 55001, ContentNotStored 55002
     └── TransferError                 9xxxx: import and export
+    ├── EmbeddingError                6xxxx: vectors, their providers, their cost
+    │   ├── EmbeddingProviderFailed       61001  (retry helps for some classes)
+    │   ├── EmbeddingCeilingReached       62001  (retry helps)
+    │   ├── ReindexRefused                63001
+    │   └── EmbeddingsNotDeclared         63002
         ├── TransferSourceRefused         91001
         └── TransferTargetRefused         91002
 
@@ -249,6 +258,31 @@ class TextSearchConfigurationMismatch(StoreError):
 
 
 class DatabaseUnavailable(StoreError):
+class JobPayloadTooLarge(StoreError):
+    """A job's payload is larger than references ever are (JOB-11): content must not be copied into it."""
+
+    code = 34001
+
+
+class JobKeyRefused(StoreError):
+    """A job's key is blank, too long or not on one line (JOB-10)."""
+
+    code = 34002
+
+
+class JobQueueFull(StoreError):
+    """Too many jobs of that type wait already (JOB-17, JOB-19); nothing was written."""
+
+    code = 34003
+    retryable = True
+
+
+class VectorIndexRefused(StoreError):
+    """The index of a profile's vectors could not be made or dropped; search compares vectors one by one until then."""
+
+    code = 33001
+
+
     """The database server cannot be reached, started or logged in to."""
 
     code = 35001
@@ -374,6 +408,41 @@ class TransferError(MailkeepError):
 
 class TransferSourceRefused(TransferError):
     """The path to import from does not exist, cannot be read or holds nothing that looks like mail."""
+
+class EmbeddingError(MailkeepError):
+    """Making vectors of passages and queries."""
+
+
+class EmbeddingProviderFailed(EmbeddingError):
+    """A provider gave no usable vectors; `failure_class` says how it failed."""
+
+    code = 61001
+
+    def __init__(self, message: str, *, failure_class: str, retryable: bool, may_be_billed: bool = False) -> None:
+        super().__init__(message)
+        self.failure_class = failure_class
+        self.retryable = retryable
+        self.may_be_billed = may_be_billed
+
+
+class EmbeddingCeilingReached(EmbeddingError):
+    """The period's ceiling is reached; work goes on when the next one begins."""
+
+    code = 62001
+    retryable = True
+
+
+class ReindexRefused(EmbeddingError):
+    """A new set of vectors was not begun: another one is being built, or the estimate is above the ceiling."""
+
+    code = 63001
+
+
+class EmbeddingsNotDeclared(EmbeddingError):
+    """No model is declared: install `mailkeep[local-embeddings]` or name an endpoint in the settings."""
+
+    code = 63002
+
 
     code = 91001
 

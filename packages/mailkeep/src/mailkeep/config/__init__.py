@@ -14,6 +14,15 @@ from mailkeep.config.accounts import (
     SpecialUse,
     TransportSecuritySettings,
 )
+from mailkeep.config.embeddings import (
+    FIRST_PARTY_ADDRESS,
+    MAX_INDEXED_DIMENSION,
+    DistanceMetric,
+    EmbeddingBackfillSettings,
+    EmbeddingEndpointSettings,
+    EmbeddingsSettings,
+    EndpointKind,
+)
 from mailkeep.config.home import home
 from mailkeep.config.load import load_settings, posture_warnings
 from mailkeep.config.model import (
@@ -32,13 +41,20 @@ from mailkeep.config.secrets import check_references, resolve_key, resolve_secre
 
 __all__ = [
     "AccountKind",
+    "FIRST_PARTY_ADDRESS",
+    "MAX_INDEXED_DIMENSION",
     "AccountSettings",
     "AttachmentTextSettings",
     "AuthenticationMechanism",
     "ConnectionSecurity",
     "DataEncryptionSettings",
     "EmailContentSettings",
+    "DistanceMetric",
     "ExpungedEmailDisposition",
+    "EmbeddingBackfillSettings",
+    "EmbeddingEndpointSettings",
+    "EmbeddingsSettings",
+    "EndpointKind",
     "FolderMapping",
     "HttpSettings",
     "MailSynchronizationSettings",

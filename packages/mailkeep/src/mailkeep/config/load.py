@@ -56,6 +56,11 @@ def posture_warnings(settings: Settings) -> list[str]:
     for position, account in enumerate(settings.mail_synchronization.accounts):
         if account.transport_security.allow_insecure_connection:
             warnings.append(f"mail_synchronization.accounts[{position}]: the connection may be unprotected")
+    warnings += [
+        f"embeddings endpoint {endpoint.alias}: the text of mail crosses the network readable"
+        for endpoint in settings.embeddings.endpoints
+        if endpoint.address is not None and endpoint.address.lower().startswith("http:")
+    ]
     return warnings
 
 

@@ -11,6 +11,8 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from mailkeep.config.accounts import AccountSettings
+from mailkeep.config.embeddings import EmbeddingBackfillSettings, EmbeddingsSettings
+from mailkeep.config.jobs import JobsSettings
 from mailkeep.config.oauth import DataEncryptionSettings
 from mailkeep.config.values import Duration, SecretReference, Section, refuse
 
@@ -297,6 +299,12 @@ class Settings(BaseSettings):
     )
     attachment_text: AttachmentTextSettings = Field(
         default=AttachmentTextSettings(), description="Searching inside attached files."
+    )
+    embeddings: EmbeddingsSettings = Field(
+        default=EmbeddingsSettings(), description="Search by meaning: the model, and what it may cost."
+    )
+    embedding_backfill: EmbeddingBackfillSettings = Field(
+        default=EmbeddingBackfillSettings(), description="How stored mail gets its vectors in the background."
     )
     email_content: EmailContentSettings = Field(
         default=EmailContentSettings(), description="Bounds of reading stored emails."

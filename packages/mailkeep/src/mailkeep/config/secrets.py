@@ -70,6 +70,8 @@ def check_references(settings: Settings, home: Path) -> None:
         if account.oauth is not None:
             references[f"{path}.oauth.client_secret"] = account.oauth.client_secret
             references[f"{path}.oauth.refresh_token"] = account.oauth.refresh_token
+    for position, endpoint in enumerate(settings.embeddings.endpoints):
+        references[f"embeddings.endpoints[{position}].api_key"] = endpoint.api_key
     defects = []
     for position, key in enumerate(settings.data_encryption.keys):
         try:
