@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Final, Self
 from uuid import UUID
@@ -51,7 +51,20 @@ from mailkeep.mailbox import (
 from mailkeep.mailbox.preparation import DEFAULT_LIMITS
 from mailkeep.oauth import AccessTokens, forget_consent, keep_consent, tokens_by_key
 from mailkeep.reports import AccountReport, FolderReport, QuarantineEntry, folder_report, quarantine_entry
-from mailkeep.search import ListRequest, Page, SearchRequest, SearchResult, Summary, list_emails, search_emails
+from mailkeep.search import (
+    ListRequest,
+    Page,
+    SavedSearch,
+    SearchRequest,
+    SearchResult,
+    Summary,
+    list_emails,
+    list_saved_searches,
+    remove_saved_search,
+    save_search,
+    saved_search,
+    search_emails,
+)
 from mailkeep.shown import ShownAttachment, ShownMessage, shown_message
 from mailkeep.stages import Stage, StageResult, StageRunner, StageStatus, drain, stage_statuses
 from mailkeep.sync import (
@@ -291,8 +304,24 @@ class App:
         return await list_emails(self.db, self.settings, request)
 
     async def search(self, request: SearchRequest) -> SearchResult:
-        """The best matches; raises the reader errors of `mailkeep.search.search_emails`."""
-        return await search_emails(self.db, self.settings, request)
+        """The best matches, days beginning where this machine is; raises the reader errors of `search_emails`."""
+        return await search_emails(self.db, self.settings, replace(request, zone=local_zone()))
+
+    async def saved_searches(self) -> tuple[SavedSearch, ...]:
+        """Every kept query by name."""
+        return await list_saved_searches(self.db)
+
+    async def saved_search(self, name: str) -> SavedSearch:
+        """The kept query of that name. Raises SavedSearchUnknown."""
+        return await saved_search(self.db, name)
+
+    async def save_search(self, name: str, query_text: str) -> bool:
+        """Keep a query; True when it replaced one. Raises FilterRefused."""
+        return await save_search(self.db, name, query_text, now=utc_now(), zone=local_zone())
+
+    async def remove_saved_search(self, name: str) -> None:
+        """Forget a query. Raises SavedSearchUnknown."""
+        await remove_saved_search(self.db, name)
 
     async def show(self, email_id: str) -> ShownMessage:
         """One email as a person reads it, with its sanitized HTML. Raises EmailIdMalformed and reader errors."""
@@ -452,6 +481,11 @@ def exported_item(summary: Summary, octets: bytes | None, trouble: str) -> Expor
 def utc_now() -> datetime:
     """The clock of the faces."""
     return datetime.now(UTC)
+
+
+def local_zone() -> tzinfo:
+    """Where days begin for the people at this machine."""
+    return datetime.now().astimezone().tzinfo or UTC
 
 
 def only_accounts(settings: Settings, accounts: Sequence[AccountSettings]) -> Settings:

@@ -39,7 +39,8 @@
     │   │   EmailIdMalformed 51004, ContentCountRefused 51005, ContentRepeated 51006,
     │   │   ContentSelectionRefused 51007, ThreadIdMalformed 51008
     │   ├── CursorForeign 52001, CursorForOtherFilters 52002
-    │   ├── AccountNotAccessible 53001, EmailNotAccessible 53002, RoleUnmapped 53003
+    │   ├── AccountNotAccessible 53001, EmailNotAccessible 53002, RoleUnmapped 53003,
+    │   │   SavedSearchUnknown 53011
     │   ├── UndescribedFailure 54001
     │   └── StoredContentUnreadable 55001, ContentNotStored 55002
     └── TransferError                 9xxxx: import and export
@@ -382,6 +383,12 @@ class RoleUnmapped(ReaderError):
     """No folder carries that role (SYNC-22)."""
 
     code = 53003
+
+
+class SavedSearchUnknown(ReaderError):
+    """There is no saved search of that name."""
+
+    code = 53011
 
 
 class UndescribedFailure(ReaderError):

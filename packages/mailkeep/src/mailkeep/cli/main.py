@@ -11,7 +11,20 @@ from typing import Annotated
 
 import typer
 
-from mailkeep.cli import account, database, deriving, keys, mail, read, serving, sync, transfer, verify
+from mailkeep.cli import (
+    account,
+    database,
+    deriving,
+    keys,
+    mail,
+    read,
+    search,
+    searches,
+    serving,
+    sync,
+    transfer,
+    verify,
+)
 from mailkeep.cli.exits import DEBUG_VARIABLE, ExitCode, guarded
 from mailkeep.cli.terminal import show
 
@@ -55,12 +68,13 @@ app.command("status")(sync.status)
 app.command("verify")(verify.verify)
 app.command("derive")(deriving.derive)
 app.command("list")(read.list_mail)
-app.command("search")(read.search)
+app.command("search")(search.search)
 app.command("show")(read.show_message)
 app.command("import")(transfer.import_mail)
 app.command("export")(transfer.export_mail)
 app.command("serve")(serving.serve)
 app.command("mcp")(serving.mcp)
+app.add_typer(searches.app, name="searches")
 app.add_typer(mail.app, name="mail")
 app.add_typer(database.app, name="db")
 

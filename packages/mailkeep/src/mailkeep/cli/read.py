@@ -12,7 +12,7 @@ from rich.text import Text
 
 from mailkeep.app import App, ShownMessage
 from mailkeep.cli.exits import run
-from mailkeep.cli.terminal import out, say, show, show_json, table
+from mailkeep.cli.terminal import is_narrow, out, say, show, show_json, table
 from mailkeep.config import home, load_settings
 from mailkeep.display import moment, neutralise, size
 from mailkeep.search import (
@@ -20,9 +20,6 @@ from mailkeep.search import (
     Filters,
     FolderFreshness,
     ListRequest,
-    Match,
-    SearchRequest,
-    SearchResult,
     Summary,
 )
 from mailkeep.transfer import safe_file_name, write_new_file
@@ -84,7 +81,7 @@ def list_mail(
     request = ListRequest(
         accounts=tuple(account) if account else None,
         folders=tuple(folder) if folder else None,
-        filters=_filters(sender, recipient, subject, since, until, unread, flagged, keyword, attachments),
+        filters=filters_of(sender, recipient, subject, since, until, unread, flagged, keyword, attachments),
         include_junk_mail=junk,
         direction=Direction.OLDEST_FIRST if oldest_first else Direction.NEWEST_FIRST,
         page_size=limit,
@@ -96,73 +93,32 @@ def list_mail(
             page = await mailkeep.list(request)
         if as_json:
             emails = [summary_json(summary) for summary in page.emails]
-            show_json({"emails": emails, "next_cursor": page.next_cursor, "folders": _freshness(page.folder_freshness)})
+            show_json(
+                {"emails": emails, "next_cursor": page.next_cursor, "folders": freshness_json(page.folder_freshness)}
+            )
             return
-        table(
-            ("received", "from", "subject", "folder", "id"),
-            [
-                (
-                    moment(summary.received_at),
-                    sender_text(summary, short=True),
-                    summary.subject or "(no subject)",
-                    place(summary),
-                    str(summary.stored_email_id),
-                )
-                for summary in page.emails
-            ],
-        )
         if not page.emails:
-            say("Nothing is stored that fits." + _freshness_hint(page.folder_freshness, request.folders))
+            say("Nothing is stored that fits." + freshness_hint(page.folder_freshness, request.folders))
+        elif is_narrow():
+            for summary in page.emails:
+                show_summary(summary)
+        else:
+            table(
+                ("received", "from", "subject", "folder", "id"),
+                [
+                    (
+                        moment(summary.received_at),
+                        sender_text(summary, short=True),
+                        summary.subject or "(no subject)",
+                        place(summary),
+                        str(summary.stored_email_id),
+                    )
+                    for summary in page.emails
+                ],
+                whole=(0, 4),
+            )
         if page.next_cursor is not None:
             say(f"More: add --cursor {page.next_cursor}")
-
-    run(work())
-
-
-def search(
-    query: Annotated[list[str], typer.Argument(metavar="QUERY", help='Words, names, addresses; "phrases"; -without.')],
-    account: AccountsOption = None,
-    folder: FoldersOption = None,
-    sender: FromOption = None,
-    recipient: ToOption = None,
-    subject: SubjectOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    unread: UnreadOption = None,
-    flagged: FlaggedOption = None,
-    keyword: KeywordOption = None,
-    attachments: AttachmentsOption = None,
-    junk: JunkOption = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=50, help="Best matches to show.")] = 20,
-    as_json: JsonOption = False,
-) -> None:
-    """Search stored mail: the best matches first, with the words in their surroundings.
-
-    Several words need not be quoted: `mailkeep search quarterly report`. Write `--` before a query in which a word
-    begins with a minus: `mailkeep search -- report -draft`.
-    """
-    request = SearchRequest(
-        query_text=" ".join(query),
-        accounts=tuple(account) if account else None,
-        folders=tuple(folder) if folder else None,
-        filters=_filters(sender, recipient, subject, since, until, unread, flagged, keyword, attachments),
-        include_junk_mail=junk,
-        result_limit=limit,
-    )
-
-    async def work() -> None:
-        async with App.open(home()) as mailkeep:
-            result = await mailkeep.search(request)
-        if as_json:
-            show_json(result_json(result))
-            return
-        for match in result.matches:
-            _show_match(match)
-        if not result.matches:
-            say("Nothing found." + _freshness_hint(result.folder_freshness, request.folders))
-        else:
-            about = "" if result.match_count.is_exact else "about "
-            say(f"{len(result.matches)} of {about}{result.match_count.count} matches. Read one with: mailkeep show ID")
 
     run(work())
 
@@ -261,28 +217,6 @@ def summary_json(summary: Summary) -> dict[str, object]:
     }
 
 
-def result_json(result: SearchResult) -> dict[str, object]:
-    """A search as JSON."""
-    return {
-        "mode": result.retrieval_mode,
-        "matches": [
-            {
-                **summary_json(match.summary),
-                "rank": match.relevance_rank,
-                "snippets": match.snippets,
-                "found_in": [
-                    {"attachment": hit.file_name, "position": hit.position, "snippets": hit.snippets}
-                    for hit in match.found_in
-                ],
-            }
-            for match in result.matches
-        ],
-        "match_count": result.match_count.count,
-        "match_count_is_exact": result.match_count.is_exact,
-        "folders": _freshness(result.folder_freshness),
-    }
-
-
 def sender_text(summary: Summary, *, short: bool = False) -> str:
     """The author as people write it; `short` prefers the name alone."""
     name, address = summary.sender_display_name, summary.sender_address
@@ -291,36 +225,19 @@ def sender_text(summary: Summary, *, short: bool = False) -> str:
     return name or address or ""
 
 
+def show_summary(summary: Summary) -> None:
+    """One message in three lines."""
+    out.print(Text(neutralise(summary.subject or "(no subject)"), style="bold"))
+    show(f"  {moment(summary.received_at)}  {neutralise(sender_text(summary))}  {neutralise(place(summary))}")
+    show(f"  {summary.stored_email_id}")
+
+
 def place(summary: Summary) -> str:
     """Account and folder."""
     return f"{summary.account_id}/{summary.folder_alias}"
 
 
-def _show_match(match: Match) -> None:
-    summary = match.summary
-    subject = neutralise(summary.subject or "(no subject)")
-    out.print(Text(subject, style="bold"))
-    show(f"  {moment(summary.received_at)}  {neutralise(sender_text(summary))}  {neutralise(place(summary))}")
-    for snippet in match.snippets:
-        out.print(_highlighted(neutralise(snippet)))
-    for hit in match.found_in:
-        show(f"  in attachment {neutralise(hit.file_name or 'unnamed')}")
-        for snippet in hit.snippets:
-            out.print(_highlighted(neutralise(snippet)))
-    show(f"  {summary.stored_email_id}")
-
-
-def _highlighted(snippet: str) -> Text:
-    """The snippet with its `**words**` bold on a terminal; a pipe keeps the asterisks."""
-    text = Text("  ")
-    if not out.is_terminal:
-        return text.append(snippet)
-    for position, part in enumerate(snippet.split("**")):
-        text.append(part, style="bold" if position % 2 else "")
-    return text
-
-
-def _filters(
+def filters_of(
     sender: str | None,
     recipient: str | None,
     subject: str | None,
@@ -344,14 +261,14 @@ def _filters(
     )
 
 
-def _freshness(folders: tuple[FolderFreshness, ...]) -> list[dict[str, object]]:
+def freshness_json(folders: tuple[FolderFreshness, ...]) -> list[dict[str, object]]:
     return [
         {"account": one.account_id, "folder": one.folder_alias, "synchronized_at": one.synchronized_at}
         for one in folders
     ]
 
 
-def _freshness_hint(folders: tuple[FolderFreshness, ...], asked: tuple[str, ...] | None) -> str:
+def freshness_hint(folders: tuple[FolderFreshness, ...], asked: tuple[str, ...] | None) -> str:
     if not folders and asked:
         return " No folder of that name is kept here; see them with: mailkeep status"
     if not folders or all(folder.synchronized_at is None for folder in folders):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from rich.console import Console
@@ -34,11 +34,23 @@ def show(text: str) -> None:
     out.print(text)
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    """Results in columns; every cell is neutralised. `right` lists the columns of numbers."""
+NARROW = 100
+"""A terminal of fewer columns shows mail in short blocks of lines, since a row would break inside dates and ids."""
+
+
+def is_narrow() -> bool:
+    """Whether rows of mail would not fit."""
+    return out.is_terminal and out.width < NARROW
+
+
+def table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = (), whole: Sequence[int] = ()
+) -> None:
+    """Results in columns; every cell is neutralised. `right` lists the columns of numbers, `whole` never break."""
     grid = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     for position, heading in enumerate(headings):
-        grid.add_column(heading, justify="right" if position in right else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if position in right else "left"
+        grid.add_column(heading, justify=justify, overflow="fold", no_wrap=position in whole)
     for row in rows:
         grid.add_row(*(Text(neutralise(cell)) for cell in row))
     if out.is_terminal:

@@ -11,13 +11,14 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 
-from mailkeep.app import App, ShownMessage
+from mailkeep.app import App, ShownMessage, parse_email_id
 from mailkeep.display import moment, size
 from mailkeep.errors import DatabaseUnavailable, EmailNotAccessible, MailkeepError, ReaderError
 from mailkeep.http import pages
 from mailkeep.http.guard import LoopbackGuard
 from mailkeep.mcp import http_app
-from mailkeep.search import ListRequest, Match, SearchRequest, Summary
+from mailkeep.search import ListRequest, Match, QueryMalformed, SearchRequest, SearchResult, Summary
+from mailkeep.search.filters import MAX_SKIP
 
 RESULTS_PER_PAGE: Final = 20
 MCP_PATH: Final = "/mcp"
@@ -88,20 +89,55 @@ async def _api_status(request: Request) -> Any:
     return {"accounts": await mailkeep.status(), "quarantined": await mailkeep.quarantine()}
 
 
-async def _search(request: Request, q: str = "", cursor: str | None = None) -> HTMLResponse:
+async def _search(
+    request: Request, q: str = "", cursor: str | None = None, after: int = 0, saved: str = "", like: str = ""
+) -> HTMLResponse:
+    """A page of the timeline, or one of the matches of a typed or kept query; `after` counts the matches before it."""
     mailkeep = _app(request)
-    query = q.strip()
-    if not query:
+    kept = [one.name for one in await mailkeep.saved_searches()]
+    query = (await mailkeep.saved_search(saved)).query_text if saved else q.strip()
+    if not query and not like:
         page = await mailkeep.list(ListRequest(page_size=RESULTS_PER_PAGE, cursor=cursor))
         blocks = [_summary_block(summary, ()) for summary in page.emails]
         more = pages.query_string(cursor=page.next_cursor) if page.next_cursor is not None else None
-        return HTMLResponse(pages.search_page("", blocks, notes=(), more=more))
-    result = await mailkeep.search(SearchRequest(query_text=query, result_limit=RESULTS_PER_PAGE))
-    about = "" if result.match_count.is_exact else "about "
-    notes = [f"{len(result.matches)} of {about}{result.match_count.count} matches."] if result.matches else []
-    return HTMLResponse(
-        pages.search_page(query, [_match_block(match) for match in result.matches], notes=notes, more=None)
+        return HTMLResponse(pages.search_page("", blocks, notes=(), more=more, saved=kept))
+    asked = SearchRequest(
+        query_text=query,
+        result_limit=RESULTS_PER_PAGE,
+        skip=max(0, min(after, MAX_SKIP)),
+        like=parse_email_id(like) if like else None,
     )
+    try:
+        result = await mailkeep.search(asked)
+    except QueryMalformed as error:
+        return HTMLResponse(pages.malformed_page(query, error.problem, error.position), status_code=400)
+    more = None
+    if len(result.matches) == RESULTS_PER_PAGE and asked.skip + RESULTS_PER_PAGE <= MAX_SKIP:
+        more = pages.query_string(q=query or None, like=like or None, after=str(asked.skip + RESULTS_PER_PAGE))
+    return HTMLResponse(
+        pages.search_page(
+            query,
+            [_match_block(match) for match in result.matches],
+            notes=_search_notes(result, asked.skip),
+            more=more,
+            saved=kept,
+        )
+    )
+
+
+def _search_notes(result: SearchResult, skipped: int) -> list[str]:
+    """How many matches there are, how they were found, how fresh the searched mail is."""
+    if result.asked_for_nothing:
+        return ["Nothing to look for: type a word, the beginning of one (ferr*), or a field such as from:ann."]
+    if not result.matches:
+        return []
+    about = "" if result.match_count.is_exact else "about "
+    instants = [one.synchronized_at for one in result.folder_freshness if one.synchronized_at is not None]
+    fresh = f", mail as of {moment(min(instants))}" if instants else ""
+    return [
+        f"{skipped + 1} to {skipped + len(result.matches)} of {about}{result.match_count.count} matches, "
+        f"{result.retrieval_mode.value}{fresh}."
+    ]
 
 
 def _match_block(match: Match) -> str:
@@ -144,6 +180,7 @@ async def _message(request: Request, email_id: str) -> HTMLResponse:
                 for one in shown.attachments
             ],
             notes=shown.notes,
+            alike=pages.query_string(like=email_id),
         )
     )
 

@@ -165,13 +165,34 @@ def result_block(
     )
 
 
-def search_page(query: str, blocks: Sequence[str], *, notes: Sequence[str], more: str | None) -> str:
-    """Results in the order given; `more` is the query string of the next page."""
-    body = "".join(blocks) or ("<p>Nothing found.</p>" if query else "<p>Type words, names or addresses.</p>")
+def search_page(
+    query: str, blocks: Sequence[str], *, notes: Sequence[str], more: str | None, saved: Sequence[str] = ()
+) -> str:
+    """Results in the order given; `more` is the query string of the next page, `saved` the names of kept searches."""
+    body = _saved_links(saved)
+    body += "".join(blocks) or ("<p>Nothing found.</p>" if query else "<p>Type words, names or addresses.</p>")
     body += "".join(f"<p class=quiet>{_text(note)}</p>" for note in notes)
     if more is not None:
         body += f'<p><a href="/search?{_text(more)}">More</a></p>'
     return page(f"Search: {query}" if query else "Search", body, query=query)
+
+
+def _saved_links(saved: Sequence[str]) -> str:
+    if not saved:
+        return ""
+    links = " · ".join(f'<a href="/search?{_text(query_string(saved=name))}">{_text(name)}</a>' for name in saved)
+    return f"<p class=quiet>Saved: {links}</p>"
+
+
+def malformed_page(query: str, problem: str, position: int) -> str:
+    """A query that cannot be understood, with a mark under the character."""
+    before = neutralise(query[:position])
+    pointer = " " * len(before) + "^"
+    return page(
+        "Search",
+        f"<p>{_text(problem)}</p><pre>{_text(query)}\n{_text(pointer)}</pre>",
+        query=query,
+    )
 
 
 def message_page(
@@ -181,14 +202,19 @@ def message_page(
     body: str,
     attachments: Sequence[str],
     notes: Sequence[str],
+    alike: str,
 ) -> str:
-    """One message as plain text; `attachments` are lines made by `attachment_line`."""
+    """One message as plain text.
+
+    `attachments` are lines made by `attachment_line`, `alike` is the query string of a search for mail like this.
+    """
     rows = "".join(f"<tr><th>{_text(name)}<td>{_text(value)}</tr>" for name, value in fields if value)
     listed = "".join(f"<li>{line}</li>" for line in attachments)
     noted = "".join(f"<p class=quiet>{_text(note)}</p>" for note in notes)
     return page(
         subject or "Message",
         f"<h1>{_text(subject) if subject else '<em>no subject</em>'}</h1><table>{rows}</table>{noted}"
+        f'<p class=quiet><a href="/search?{_text(alike)}">More like this</a></p>'
         f"<pre>{_text(body, lines=True)}</pre>" + (f"<h2>Attachments</h2><ul>{listed}</ul>" if listed else ""),
     )
 

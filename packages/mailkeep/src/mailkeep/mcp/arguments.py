@@ -26,6 +26,14 @@ class ListDirection(StrEnum):
     OLDEST_FIRST = "oldestFirst"
 
 
+class GroupBy(StrEnum):
+    """What is shown as one match."""
+
+    NONE = "none"
+    COPIES = "copies"
+    CONVERSATIONS = "conversations"
+
+
 class NoArguments(Arguments):
     """Nothing."""
 
@@ -76,6 +84,15 @@ class FilterArguments(ScopeArguments):
         default=None, description="A whole IMAP keyword, any case, at most 64 characters."
     )
     has_attachments: StrictBool | None = Field(default=None, description="With (true) or without (false) attachments.")
+    cc_address: StrictStr | None = Field(default=None, description="A whole address in Cc, any case.")
+    is_remotely_answered: StrictBool | None = Field(default=None, description="Answered or not when last looked at.")
+    is_remotely_draft: StrictBool | None = Field(default=None, description="A draft or not when last looked at.")
+    size_at_least: StrictInt | None = Field(default=None, description="At least so many octets.")
+    size_below: StrictInt | None = Field(default=None, description="Fewer octets than this.")
+    attachment_name: StrictStr | None = Field(
+        default=None, description="Text that the name of an attachment contains, any case, at most 200 characters."
+    )
+    thread_id: StrictStr | None = Field(default=None, description="Only messages of this conversation.")
 
 
 class ListEmailsArguments(FilterArguments):
@@ -96,9 +113,28 @@ class SearchEmailsArguments(FilterArguments):
     """Arguments of search_emails."""
 
     query_text: StrictStr = Field(
-        description='Words to find, 1 to 512 characters. All words must occur; "quoted words" in that order; OR '
-        "between alternatives; -word excludes; word* finds beginnings. Names, parts of addresses, and Chinese, "
-        "Japanese and Korean words of any length are found. Nothing else is syntax."
+        default="",
+        description="What to find, 1 to 512 characters; needed without saved_search and like_email_id. All words "
+        'must occur; "quoted words" in that order; OR between alternatives; -word excludes; word* finds beginnings; '
+        "( ) group. Other forms of a word, accents or none, names, parts of addresses, and words of any length in "
+        "scripts without blanks are found. Fields: from: to: cc: subject: in:folder account: has:attachment filename: "
+        "is:unread is:read is:flagged is:answered is:draft keyword: before:2026-03-31 after:7d larger:5M smaller: "
+        "lang:de; quote a value with blanks. A query that cannot be understood is refused with the place of the "
+        "character. Nothing else is syntax.",
+    )
+    saved_search: StrictStr | None = Field(
+        default=None, description="Run the search that is kept under this name, in the place of query_text."
+    )
+    like_email_id: StrictStr | None = Field(
+        default=None,
+        description="Find mail that resembles this message, by the words that make it what it is; a query narrows it.",
+    )
+    group_by: GroupBy = Field(
+        default=GroupBy.NONE,
+        description="copies: one match for a message that several folders hold. conversations: one for a conversation.",
+    )
+    include_facets: StrictBool = Field(
+        default=False, description="Also count the ranked matches by sender, folder and month."
     )
     result_limit: StrictInt = Field(
         default=20, description="Matches at most, 1 to 50; outside is refused, not clamped."

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from mailkeep.app import App
 from mailkeep.mcp import arguments, results, translate
-from mailkeep.search import list_accounts, list_emails, read_emails, search_emails
+from mailkeep.search import list_accounts, list_emails, read_emails
 from mailkeep.search.snippets import CHARACTERS_PER_WORD
 
 _UNTRUSTED: Final = (
@@ -68,7 +68,10 @@ async def _list(app: App, given: arguments.ListEmailsArguments) -> BaseModel:
 
 
 async def _search(app: App, given: arguments.SearchEmailsArguments) -> BaseModel:
-    found = await search_emails(app.db, app.settings, translate.search_request(given))
+    query_text = given.query_text
+    if given.saved_search is not None:
+        query_text = (await app.saved_search(given.saved_search)).query_text
+    found = await app.search(translate.search_request(given, query_text))
     bounds = app.settings.mailbox_search
     return translate.search_result(
         found,
@@ -76,6 +79,10 @@ async def _search(app: App, given: arguments.SearchEmailsArguments) -> BaseModel
         snippets=bounds.snippets_per_email,
         characters_per_snippet=bounds.words_per_snippet * CHARACTERS_PER_WORD,
     )
+
+
+async def _saved(app: App, _: arguments.NoArguments) -> BaseModel:
+    return translate.saved_searches_result(await app.saved_searches())
 
 
 async def _content(app: App, given: arguments.GetEmailContentArguments) -> BaseModel:
@@ -110,13 +117,21 @@ TOOLS: Final = (
         description="Finds emails by words in subject, people, body, and names and texts of attachments, best first, "
         "at most 50, each with short extracts; attachment_hits name the files in which words were found. When very "
         "many emails match, the newest 1000 are ranked and the answer says so; narrow by time, sender or folder to "
-        "reach older ones. Filters as in list_emails."
-        + _LOCAL
-        + _UNTRUSTED,
+        "reach older ones. Filters as in list_emails." + _LOCAL + _UNTRUSTED,
         arguments=arguments.SearchEmailsArguments,
         result=results.SearchEmailsResult,
         call=_search,
         holds_mail=True,
+    ),
+    Tool(
+        name="list_saved_searches",
+        title="List saved searches",
+        description="Lists the searches that the mailbox's owner keeps by name, for the argument saved_search of "
+        "search_emails." + _LOCAL,
+        arguments=arguments.NoArguments,
+        result=results.ListSavedSearchesResult,
+        call=_saved,
+        holds_mail=False,
     ),
     Tool(
         name="get_email_content",

@@ -177,6 +177,30 @@ class SearchMatch(Result):
     attachment_hits: list[AttachmentHit] = Field(
         description="Attachments in which the words were found, the best first, at most 2."
     )
+    others: list[str] = Field(
+        description="With group_by: ids of the further messages of the same group that were looked at, best first."
+    )
+
+
+class Facet(Result):
+    """How many of the ranked messages have a sender, folder or month."""
+
+    kind: Literal["sender", "folder", "month"]
+    value: str = Field(description="Untrusted text for a sender.")
+    count: int
+
+
+class SavedSearch(Result):
+    """A search that people keep by name."""
+
+    name: str
+    query_text: str
+
+
+class ListSavedSearchesResult(Result):
+    """Every saved search, by name."""
+
+    saved_searches: list[SavedSearch]
 
 
 class SearchEmailsResult(Result):
@@ -188,6 +212,8 @@ class SearchEmailsResult(Result):
     ranked_among: int = Field(
         description="How many of the newest matches were ranked; fewer than match_count when many match."
     )
+    asked_for_nothing: bool = Field(description="True when the query held neither a word nor a field.")
+    facets: list[Facet] = Field(description="Empty unless asked for; among the ranked messages.")
     retrieval_mode: Literal["lexical", "hybrid"]
     semantic_search: Literal["inactive", "available", "degraded"]
     included_junk_mail: bool

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 from collections.abc import AsyncIterator
 from typing import Final
@@ -17,6 +18,9 @@ CHUNK_OCTETS: Final = 64 * 1024
 MAX_LINE_OCTETS: Final = 1 << 20
 """One request; the same bound as over HTTP. A longer line ends the session, since its end cannot be trusted."""
 WAITING_CHUNKS: Final = 4
+_ESCAPE: Final = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\."
+)
 
 
 async def lines(descriptor: int) -> AsyncIterator[str]:
@@ -41,8 +45,22 @@ async def lines(descriptor: int) -> AsyncIterator[str]:
         *whole, rest = bytes(waiting).split(b"\n")
         waiting = bytearray(rest)
         for line in whole:
-            yield line.decode("utf-8", "replace")
+            yield readable(line)
         if len(waiting) > MAX_LINE_OCTETS:
             return
     if waiting:
-        yield waiting.decode("utf-8", "replace")
+        yield readable(waiting)
+
+
+def readable(line: bytes | bytearray) -> str:
+    """A line as text that the SDK's JSON parser takes.
+
+    That parser refuses the whole request for half a surrogate pair (`\\ud800` alone), and the SDK then answers nothing,
+    so that the client waits for ever. U+FFFD in its place lets the request be answered like any other.
+    """
+    text = line.decode("utf-8", "replace")
+    return _ESCAPE.sub(_whole, text) if "\\u" in text else text
+
+
+def _whole(escape: re.Match[str]) -> str:
+    return "\\ufffd" if escape["half"] is not None else escape[0]

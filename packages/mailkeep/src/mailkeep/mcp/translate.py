@@ -8,6 +8,7 @@ from uuid import UUID
 
 from mailkeep import search
 from mailkeep.attachments import AttachmentReading, AttachmentText
+from mailkeep.errors import EmailIdMalformed, ThreadIdMalformed
 from mailkeep.mailbox import BodyState, ContentFailure, Flags, Truncation
 from mailkeep.mailbox import ContentAvailability as StoredAvailability
 from mailkeep.mailbox import EmailContent as StoredContent
@@ -65,6 +66,15 @@ def filters_of(given: arguments.FilterArguments) -> search.Filters:
         is_remotely_flagged=given.is_remotely_flagged,
         keyword=given.keyword,
         has_attachments=given.has_attachments,
+        cc_address=given.cc_address,
+        is_remotely_answered=given.is_remotely_answered,
+        is_remotely_draft=given.is_remotely_draft,
+        size_at_least=given.size_at_least,
+        size_below=given.size_below,
+        attachment_name=given.attachment_name,
+        thread_id=None
+        if given.thread_id is None
+        else search.parse_id(given.thread_id, ThreadIdMalformed("thread_id is not a conversation id.")),
     )
 
 
@@ -82,10 +92,15 @@ def list_request(given: arguments.ListEmailsArguments) -> search.ListRequest:
     )
 
 
-def search_request(given: arguments.SearchEmailsArguments) -> search.SearchRequest:
-    """A window of matches."""
+def search_request(given: arguments.SearchEmailsArguments, query_text: str) -> search.SearchRequest:
+    """A window of matches for the query, typed or saved."""
     return search.SearchRequest(
-        query_text=given.query_text,
+        query_text=query_text,
+        like=None
+        if given.like_email_id is None
+        else search.parse_id(given.like_email_id, EmailIdMalformed("like_email_id is not an email id.")),
+        grouping=search.Grouping(given.group_by.value),
+        with_facets=given.include_facets,
         accounts=_names(given.accounts),
         folders=_names(given.folders),
         filters=filters_of(given),
@@ -160,16 +175,26 @@ def search_result(
                     )
                     for hit in match.found_in
                 ],
+                others=[str(other) for other in match.others],
             )
             for match in found.matches[:limit]
         ],
         match_count=found.match_count.count,
         match_count_is_exact=found.match_count.is_exact,
         ranked_among=found.ranked_among,
+        asked_for_nothing=found.asked_for_nothing,
+        facets=[results.Facet(kind=one.kind.value, value=one.value, count=one.count) for one in found.facets],
         retrieval_mode=found.retrieval_mode.value,
         semantic_search=found.semantic_search.value,
         included_junk_mail=found.included_junk_mail,
         folder_freshness=_freshness(found.folder_freshness),
+    )
+
+
+def saved_searches_result(kept: Iterable[search.SavedSearch]) -> results.ListSavedSearchesResult:
+    """All kept queries."""
+    return results.ListSavedSearchesResult(
+        saved_searches=[results.SavedSearch(name=one.name, query_text=one.query_text) for one in kept]
     )
 
 

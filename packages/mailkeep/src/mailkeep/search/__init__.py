@@ -29,8 +29,15 @@ from mailkeep.search.model import (
     Summary,
 )
 from mailkeep.search.overview import list_accounts, read_conversation
-from mailkeep.search.reading import ReadEmails, ReadRequest, read_emails
+from mailkeep.search.reading import ReadEmails, ReadRequest, parse_id, read_emails
 from mailkeep.search.run import list_emails, search_emails
+from mailkeep.search.saved import (
+    SavedSearch,
+    list_saved_searches,
+    remove_saved_search,
+    save_search,
+    saved_search,
+)
 
 __all__ = [
     "AccountOverview",
@@ -52,13 +59,19 @@ __all__ = [
     "ReadEmails",
     "ReadRequest",
     "RetrievalMode",
+    "SavedSearch",
     "SearchRequest",
     "SearchResult",
     "SemanticSearch",
     "Summary",
     "list_accounts",
     "list_emails",
+    "list_saved_searches",
+    "parse_id",
     "read_conversation",
     "read_emails",
+    "remove_saved_search",
+    "save_search",
+    "saved_search",
     "search_emails",
 ]

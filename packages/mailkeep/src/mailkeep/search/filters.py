@@ -23,6 +23,7 @@ MAX_SIZE_OCTETS: Final = (1 << 63) - 1
 MAX_BRANCHES: Final = 64
 MAX_PAGE_SIZE: Final = 100
 MAX_RESULT_LIMIT: Final = 50
+MAX_SKIP: Final = 950
 
 
 def normalized(filters: Filters) -> Filters:
@@ -80,6 +81,12 @@ def check_result_limit(result_limit: int) -> None:
     """Raises ResultLimitRefused (51003) outside 1 to 50."""
     if not 1 <= result_limit <= MAX_RESULT_LIMIT:
         raise ResultLimitRefused(f"result_limit must be between 1 and {MAX_RESULT_LIMIT}.")
+
+
+def check_skip(skip: int) -> None:
+    """Raises ResultLimitRefused (51003) outside 0 to 950: only the best thousand are ranked."""
+    if not 0 <= skip <= MAX_SKIP:
+        raise ResultLimitRefused(f"At most {MAX_SKIP} matches can be left out.")
 
 
 def is_printable(text: str) -> bool:

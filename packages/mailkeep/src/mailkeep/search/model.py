@@ -88,7 +88,7 @@ class SearchRequest:
 
     `filters`, `accounts` and `folders` narrow what the query itself asks for. `zone` is where its days begin. `like`
     asks for mail that resembles a message, beside the query or, with a blank one, by itself. `with_facets` counts the
-    ranked messages by sender, folder and month.
+    ranked messages by sender, folder and month. `skip` leaves out so many of the best, for a face that shows pages.
     """
 
     query_text: str
@@ -101,6 +101,7 @@ class SearchRequest:
     like: UUID | None = None
     grouping: Grouping = Grouping.NONE
     with_facets: bool = False
+    skip: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,3 +92,27 @@ CROSS JOIN LATERAL (
 -- The messages in the sample of all mail.
 SELECT count(*) FROM email_search_documents d
 WHERE (d.search_vector || coalesce(d.attachment_vector, ''::tsvector)) @@ %(sample)s::tsquery;
+
+-- name: saved_searches
+-- Every saved search by name.
+SELECT name, query_text, created_at, updated_at FROM saved_searches ORDER BY lower(name);
+
+-- name: saved_search
+-- One saved search, any case.
+SELECT name, query_text, created_at, updated_at FROM saved_searches WHERE lower(name) = lower(%(name)s);
+
+-- name: count_saved_searches
+-- How many there are.
+SELECT count(*) FROM saved_searches;
+
+-- name: save_search
+-- Keep a query; true when one of that name was replaced.
+INSERT INTO saved_searches (name, query_text, created_at, updated_at)
+VALUES (%(name)s, %(query_text)s, %(now)s, %(now)s)
+ON CONFLICT (lower(name)) DO UPDATE
+SET name = excluded.name, query_text = excluded.query_text, updated_at = excluded.updated_at
+RETURNING xmax <> 0;
+
+-- name: remove_saved_search
+-- Forget a query.
+DELETE FROM saved_searches WHERE lower(name) = lower(%(name)s);

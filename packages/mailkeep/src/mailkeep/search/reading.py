@@ -118,19 +118,19 @@ def _selected(request: ReadRequest) -> tuple[list[UUID], UUID | None]:
     if (request.stored_email_ids is None) == (request.thread_id is None):
         raise ContentSelectionRefused("Name either stored_email_ids or thread_id.")
     if request.thread_id is not None:
-        return [], _parsed(request.thread_id, ThreadIdMalformed("thread_id is not a conversation id."))
+        return [], parse_id(request.thread_id, ThreadIdMalformed("thread_id is not a conversation id."))
     texts: Sequence[str] = request.stored_email_ids or ()
     if not 1 <= len(texts) <= MAX_EMAILS:
         raise ContentCountRefused(f"stored_email_ids takes 1 to {MAX_EMAILS} ids.")
     ids = [
-        _parsed(text, EmailIdMalformed("stored_email_ids holds something that is not an email id.")) for text in texts
+        parse_id(text, EmailIdMalformed("stored_email_ids holds something that is not an email id.")) for text in texts
     ]
     if len(set(ids)) != len(ids):
         raise ContentRepeated("stored_email_ids names an email twice.")
     return ids, None
 
 
-def _parsed(text: str, refusal: ReaderError) -> UUID:
+def parse_id(text: str, refusal: ReaderError) -> UUID:
     """An id in its canonical form or as 32 hexadecimal digits."""
     if len(text) <= _ID_CHARACTERS and text.isascii():
         try:

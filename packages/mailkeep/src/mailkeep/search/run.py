@@ -105,6 +105,7 @@ async def search_emails(db: Database, settings: Settings, request: SearchRequest
     EmailNotAccessible.
     """
     bounds.check_result_limit(request.result_limit)
+    bounds.check_skip(request.skip)
     if request.like is None or request.query_text.strip():
         bounds.check_query_text(request.query_text)
     typed = read_query(request.query_text, now=datetime.now(UTC), zone=request.zone)
@@ -162,7 +163,7 @@ async def _find(
 
 def _depth(request: SearchRequest) -> int:
     """How many messages are looked at: groups are made of them, so more than are shown."""
-    return request.result_limit * (GROUPED_DEPTH if request.grouping is not Grouping.NONE else 1)
+    return (request.skip + request.result_limit) * (GROUPED_DEPTH if request.grouping is not Grouping.NONE else 1)
 
 
 async def _words(connection: Connection, request: SearchRequest, typed: TypedQuery) -> QueryNode | None:
@@ -213,7 +214,7 @@ async def _matches(
         return ()
     summaries = await queries.read_summaries(connection, selection, [one for one, _ in best])
     ranked = [(summaries[one], rank) for one, rank in best if one in summaries]
-    groups = grouped(ranked, request.grouping)[: request.result_limit]
+    groups = grouped(ranked, request.grouping)[request.skip : request.skip + request.result_limit]
     snippets: Mapping[UUID, tuple[str, ...]] = {}
     found_in: Mapping[UUID, tuple[AttachmentHit, ...]] = {}
     if query is not None and words is not None:

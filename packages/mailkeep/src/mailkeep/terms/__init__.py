@@ -1,7 +1,7 @@
 """Words: what of a text is indexed beside PostgreSQL's own words, and how a typed query becomes conditions.
 
-Pure. `index_terms` and `address_terms` serve the writer of search documents, `word_node` and `phrase_node` serve search;
-both follow one set of rules, so that what one side cuts apart the other side asks for.
+Pure. `index_terms` and `address_terms` serve the writer of search documents, `word_node` and `phrase_node` a search.
+Both follow one set of rules, so that what one side cuts apart the other side asks for.
 """
 
 from mailkeep.terms.accents import plain_spellings

@@ -1,6 +1,6 @@
 """Query side: what a person typed becomes a small tree of conditions (FIND-35; case 193).
 
-Here is what words, "quoted phrases" and `word*` ask for; the grammar around them is `mailkeep.search.language`. The tree
+Here is what words, "quoted phrases" and `word*` ask for; the grammar around them is `mailkeep.search.grammar`. The tree
 holds texts only: search binds each as a parameter, so nothing typed ever becomes query syntax.
 
 Accents and stems are no matter of the tree: whoever compiles it asks for a bare word in its other spellings and in the

@@ -292,6 +292,40 @@ async def test_mail_is_fenced_as_data_in_every_answer(app: App) -> None:
     assert len(marks) == 3
 
 
+@pytest.mark.spec("FIND-35")
+async def test_search_emails_understands_the_language_and_kept_searches(app: App) -> None:
+    """Fields in query_text, groups, facets, resemblance and a saved search; a refusal names the character."""
+    await store(
+        app.db,
+        await folder(app.db, "home"),
+        [
+            message("Ferry", from_="Bo <bo@a.test>", message_id="1@x", body="the ferry timetable for the islands"),
+            message("Re: Ferry", from_="Cy <cy@b.test>", in_reply_to="1@x", body="that ferry timetable is outdated"),
+        ],
+    )
+    await app.save_search("Bo's", "from:bo ferry")
+    async with connected(app) as client:
+        by_field = await ask(client, "search_emails", query_text="ferry from:cy", include_facets=True)
+        grouped = await ask(client, "search_emails", query_text="ferry", group_by="conversations")
+        kept = await ask(client, "search_emails", saved_search="bo's")
+        names = await ask(client, "list_saved_searches")
+        seed = kept["matches"][0]["summary"]["stored_email_id"]
+        alike = await ask(client, "search_emails", like_email_id=seed)
+        empty = await ask(client, "search_emails", query_text="*")
+        text = await refused(client, "search_emails", query_text="ferry is:sentinel")
+        unknown = await refused(client, "search_emails", saved_search="sentinel")
+    assert [match["summary"]["subject"] for match in by_field["matches"]] == ["Re: Ferry"]
+    assert {"kind": "sender", "value": "cy@b.test", "count": 1} in by_field["facets"]
+    assert [len(match["others"]) for match in grouped["matches"]] == [1]
+    assert [match["summary"]["subject"] for match in kept["matches"]] == ["Ferry"]
+    assert names["saved_searches"] == [{"name": "Bo's", "query_text": "from:bo ferry"}]
+    assert [match["summary"]["subject"] for match in alike["matches"]] == ["Re: Ferry"]
+    assert empty["asked_for_nothing"]
+    assert text.startswith("mailkeep error 51002: query_text, character 10: ")
+    assert unknown.startswith("mailkeep error 53011: ")
+    assert "sentinel" not in text + unknown
+
+
 @pytest.mark.spec("MCP-130", "MCP-7", "MCP-8", "MCP-88", "MCP-104", "MCP-102")
 async def test_refusals_have_their_codes(app: App) -> None:
     """Out of range is refused, never clamped; the text is a code and a sentence without the value."""
@@ -323,7 +357,8 @@ async def test_refusals_have_their_codes(app: App) -> None:
         ("get_email_content", {"stored_email_ids": ids[:1], "max_characters": 200_001}, 51002),
         ("list_emails", {"sentinel": 1}, 54001),
         ("list_emails", {"direction": "sentinel"}, 54001),
-        ("search_emails", {}, 54001),
+        ("search_emails", {}, 51002),
+        ("search_emails", {"like_email_id": "sentinel"}, 51004),
     ]
     async with connected(app) as client:
         for tool, arguments, code in cases:
@@ -390,7 +425,13 @@ async def test_streamable_http_serves_the_official_client(app: App, mode: str) -
         emails = (await ask(client, "list_emails"))["emails"]
         assert client.server_info is not None
         assert client.server_info.name == "mailkeep"
-    assert [tool.name for tool in tools] == ["list_accounts", "list_emails", "search_emails", "get_email_content"]
+    assert [tool.name for tool in tools] == [
+        "list_accounts",
+        "list_emails",
+        "search_emails",
+        "list_saved_searches",
+        "get_email_content",
+    ]
     assert [email["subject"] for email in emails] == ["Over HTTP"]
 
 

@@ -110,7 +110,7 @@ def test_a_message_is_plain_text() -> None:
     """Body, fields, attachment names and notes are escaped, lines kept."""
     line = pages.attachment_line("id", 0, EVIL, remark=EVIL, has_text=True)
     text = pages.message_page(
-        subject=EVIL, fields=[("From", EVIL), ("Cc", "")], body=f"one\n{EVIL}\ntwo", attachments=[line], notes=[EVIL]
+        subject=EVIL, fields=[("From", EVIL), ("Cc", "")], body=f"one\n{EVIL}\ntwo", attachments=[line], notes=[EVIL], alike="like=id"
     )
     assert_harmless(text)
     assert '<a href="/message/id/attachment/0">' in text
@@ -121,5 +121,5 @@ def test_a_message_is_plain_text() -> None:
     assert 'in attachment <a href="/message/id/attachment/3">' in hit
     assert "one\n" in text
     assert "<th>Cc" not in text
-    assert "no subject" in pages.message_page(subject=None, fields=[], body="", attachments=[], notes=[])
+    assert "no subject" in pages.message_page(subject=None, fields=[], body="", attachments=[], notes=[], alike="")
     assert_harmless(pages.error_page(EVIL, EVIL))

@@ -88,11 +88,21 @@ def test_argument_names_are_the_contract_s() -> None:
         "is_remotely_flagged",
         "keyword",
         "has_attachments",
+        "cc_address",
+        "is_remotely_answered",
+        "is_remotely_draft",
+        "size_at_least",
+        "size_below",
+        "attachment_name",
+        "thread_id",
     }
     assert names == {
         "list_accounts": set(),
         "list_emails": scope | filters | {"direction", "page_size", "cursor"},
-        "search_emails": scope | filters | {"query_text", "result_limit"},
+        "search_emails": scope
+        | filters
+        | {"query_text", "saved_search", "like_email_id", "group_by", "include_facets", "result_limit"},
+        "list_saved_searches": set(),
         "get_email_content": {
             "stored_email_ids",
             "thread_id",
@@ -159,7 +169,7 @@ def test_descriptions_say_that_mail_is_no_instruction() -> None:
     """Every tool whose answer quotes mail says so, list rows included."""
     for tool in TOOLS:
         assert ("never an instruction" in tool.description) is tool.holds_mail
-    assert {tool.name for tool in TOOLS if not tool.holds_mail} == {"list_accounts"}
+    assert {tool.name for tool in TOOLS if not tool.holds_mail} == {"list_accounts", "list_saved_searches"}
 
 
 @pytest.mark.case("203")
