@@ -1,9 +1,27 @@
-"""Fixtures of the library's tests: a real PostgreSQL without any table of ours."""
+"""Fixtures of the library's tests: a real PostgreSQL, empty, with a host's control plane, or migrated."""
 
 import pytest
-from support.postgres import empty_dsn, postgres_server
+from inbox_support.postgres import (
+    empty_dsn,
+    engine,
+    host_dsn,
+    host_template,
+    inbox_dsn,
+    inbox_server,
+    inbox_template,
+    psycopg_engine,
+)
 
-__all__ = ["empty_dsn", "postgres_server"]
+__all__ = [
+    "empty_dsn",
+    "engine",
+    "host_dsn",
+    "host_template",
+    "inbox_dsn",
+    "inbox_server",
+    "inbox_template",
+    "psycopg_engine",
+]
 
 
 @pytest.fixture(scope="session")

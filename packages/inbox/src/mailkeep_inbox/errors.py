@@ -1,9 +1,15 @@
 """Every failure this library names, in one tree.
 
 InboxError
+├── MailboxRangeError             an argument no call may carry; HTTP answers 400
+│   ├── MailboxScopeError         a principal that belongs to another tenant
+│   └── MailboxCursorError        a cursor that is malformed or was minted for another list
 └── MigrationError
     ├── MigrationChecksumError    a recorded migration is not the one the code holds
-    └── SchemaTypeMismatchError   a table of ours has other columns than declared
+    ├── SchemaTypeMismatchError   a table of ours has other columns than declared
+    └── SchemaCheckError          columns, indexes or constraints differ from what this build needs
+
+What the server refuses, a foreign key above all, passes through as SQLAlchemy raises it.
 """
 
 from __future__ import annotations
@@ -13,6 +19,18 @@ from collections.abc import Sequence
 
 class InboxError(Exception):
     """Root of everything this library raises on purpose."""
+
+
+class MailboxRangeError(InboxError, ValueError):
+    """The caller passed what no call may carry. Nothing was written; retrying the same call cannot help."""
+
+
+class MailboxScopeError(MailboxRangeError):
+    """A known principal belongs to another tenant than the one named; the write was rolled back (INBOX-15)."""
+
+
+class MailboxCursorError(MailboxRangeError):
+    """A cursor that is malformed or belongs to another list; its text is part of the HTTP contract (INBOX-83)."""
 
 
 class MigrationError(InboxError):
@@ -42,3 +60,11 @@ class SchemaTypeMismatchError(MigrationError):
         )
         self.mismatches = tuple(mismatches)
         self.schema = schema
+
+
+class SchemaCheckError(MigrationError):
+    """The database does not hold what this build needs. `faults` names everything found, one sentence each."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__(f"the mailbox schema is not what this build needs: {'; '.join(faults)}. Run the migrations")
+        self.faults = tuple(faults)

@@ -33,6 +33,7 @@ KNOWN_TYPES: Final = frozenset(
         "text",
         "text[]",
         "timestamp with time zone",
+        "timestamp without time zone",
         "tsvector",
         "uuid",
         "vector",

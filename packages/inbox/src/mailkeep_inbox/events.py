@@ -1,0 +1,34 @@
+"""Events: how the host's bus is told, after the commit, that something in a mailbox changed (section 12)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from mailkeep_inbox.calls import outcome_of
+from mailkeep_inbox.model import MailboxEvent, MailboxScope
+
+logger = logging.getLogger("mailkeep_inbox")
+
+PUBLISH_TIMEOUT_SECONDS: Final = 2.0
+
+
+class MailboxEventBus(Protocol):
+    """What the host supplies: fan-out keyed by the pair of tenant and principal (INBOX-92)."""
+
+    def publish(self, scope: MailboxScope, event: MailboxEvent) -> Awaitable[None] | None:
+        """Tell every subscriber of this mailbox."""
+
+    def subscribe(self, scope: MailboxScope, listener: Callable[[MailboxEvent], None]) -> Callable[[], None]:
+        """Call `listener` for each event until the returned callable is called."""
+
+
+async def publish_mailbox_event(bus: MailboxEventBus, scope: MailboxScope, event: MailboxEvent) -> None:
+    """Best effort: a bus that raises or needs more than two seconds is logged and forgotten (INBOX-91)."""
+    try:
+        async with asyncio.timeout(PUBLISH_TIMEOUT_SECONDS):
+            await outcome_of(bus.publish(scope, event))
+    except Exception as failure:
+        logger.warning("mailbox event not published: id=%s op=%s error=%s", event.id, event.op, type(failure).__name__)
