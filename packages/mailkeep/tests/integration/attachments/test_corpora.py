@@ -22,7 +22,7 @@ LARGEST_FILE = 30 << 20
 
 def corpora_folder() -> Path | None:
     named = os.environ.get("MAILKEEP_CORPORA")
-    folder = Path(named) if named else Path(__file__).resolve().parents[5] / "shared" / "corpora"
+    folder = Path(named) if named else Path(__file__).resolve().parents[6] / "shared" / "corpora"
     return folder if (folder / "index.tsv").is_file() else None
 
 

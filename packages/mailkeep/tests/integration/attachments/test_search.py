@@ -44,6 +44,7 @@ def places(match: Match) -> list[tuple[int, str | None]]:
     return [(hit.position, hit.file_name) for hit in match.found_in]
 
 
+@pytest.mark.spec("FIND-105")
 async def test_a_hit_in_an_attachment_names_it_with_an_extract(db: Database) -> None:
     """Name, place and surroundings of the words; the body contributes nothing that is not in it."""
     await filled(
@@ -60,6 +61,7 @@ async def test_a_hit_in_an_attachment_names_it_with_an_extract(db: Database) -> 
     assert "The **deposit** is due in **September**" in snippet
 
 
+@pytest.mark.spec("FIND-103")
 async def test_words_meet_across_subject_people_body_and_attachment(db: Database) -> None:
     """A person thinks of one message: who wrote, what about, what was attached."""
     await filled(
@@ -74,6 +76,7 @@ async def test_words_meet_across_subject_people_body_and_attachment(db: Database
     assert len(await found(db, "gutters OR thatch")) == 1
 
 
+@pytest.mark.spec("FIND-103")
 async def test_a_word_of_the_message_itself_ranks_above_one_of_an_attachment(db: Database) -> None:
     """Even when the attachment holds it often and is newer; a file's name ranks above its text."""
     body = message("a", body="one violin\n", received_at=RECEIVED)
@@ -105,6 +108,7 @@ async def test_a_word_of_the_message_itself_ranks_above_one_of_an_attachment(db:
         ("paint", "**painting**"),
     ],
 )
+@pytest.mark.spec("FIND-103")
 async def test_scripts_prefixes_phrases_accents_and_stems_work_in_attachments(
     db: Database, query: str, marked: str | None
 ) -> None:
@@ -122,6 +126,7 @@ async def test_scripts_prefixes_phrases_accents_and_stems_work_in_attachments(
 
 
 @pytest.mark.parametrize("query", ["rechnung", "2026", "請求", "rechnung_mai", "rechnung_mai-2026.pdf"])
+@pytest.mark.spec("FIND-103")
 async def test_names_of_attachments_are_found_by_their_parts(db: Database, query: str) -> None:
     """Also of files that nothing can be read from."""
     await filled(
@@ -133,6 +138,7 @@ async def test_names_of_attachments_are_found_by_their_parts(db: Database, query
     assert places(match) == [(1, "請求書.png") if query == "請求" else (0, "rechnung_mai-2026.pdf")]
 
 
+@pytest.mark.spec("FIND-105")
 async def test_an_attachment_that_holds_everything_is_named_alone(db: Database) -> None:
     """Where some file has all the words, files with one of them are no answer; at most two are named."""
     await filled(
@@ -149,6 +155,7 @@ async def test_an_attachment_that_holds_everything_is_named_alone(db: Database) 
     assert {hit.file_name for hit in match.found_in} <= {"both.txt", "more.txt", "most.txt"}
 
 
+@pytest.mark.spec("FIND-105")
 async def test_nothing_is_named_when_the_message_itself_answers(db: Database) -> None:
     """A common word of a file is not shown as the reason when body and subject hold the whole query."""
     await filled(db, message("Ferry", body="To the island.\n", files=[File("a.txt", "text/plain", b"island")]))
@@ -156,6 +163,7 @@ async def test_nothing_is_named_when_the_message_itself_answers(db: Database) ->
     assert (match.found_in, len(match.snippets)) == ((), 1)
 
 
+@pytest.mark.spec("FIND-103")
 async def test_filters_meet_attachments_too(db: Database) -> None:
     """Entering by a filter reads the same words as entering by the index."""
     await filled(
@@ -167,6 +175,7 @@ async def test_filters_meet_attachments_too(db: Database) -> None:
     assert (match.summary.subject, places(match)) == ("a", [(0, "a.txt")])
 
 
+@pytest.mark.spec("FIND-42")
 async def test_reserved_marks_in_a_file_forge_no_highlight(db: Database) -> None:
     """Control characters never reach the store, so a file cannot mark words itself."""
     await filled(db, message("x", files=[File("a.txt", "text/plain", b"harbour \x02forged\x03 tide")]))

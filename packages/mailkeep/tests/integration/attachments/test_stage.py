@@ -58,6 +58,7 @@ async def outcomes(db: Database, key: UUID) -> list[tuple[int, str]]:
     return [(one.position, one.outcome.value) for one in (await attachment_readings(db, key)).values()]
 
 
+@pytest.mark.spec("FIND-97", "FIND-99")
 async def test_attachments_are_read_kept_and_counted(db: Database) -> None:
     """Text, its pieces, the reasons of what has none, and the counts that status shows."""
     key = await stored(
@@ -99,6 +100,7 @@ async def test_attachments_are_read_kept_and_counted(db: Database) -> None:
     assert (await work.run_pass(NOW)).done == 0
 
 
+@pytest.mark.spec("FIND-103")
 async def test_words_of_names_and_texts_stand_beside_the_document_below_its_own(db: Database) -> None:
     """Weight C; the names once more by themselves; the message's own vector is untouched."""
     key = await stored(db, mail.File("boat_plan-2026.txt", "text/plain", b"harbour timetable"))
@@ -117,6 +119,7 @@ async def test_words_of_names_and_texts_stand_beside_the_document_below_its_own(
     assert all(entry.endswith("C") for entry in whole.split() if ":" in entry)
 
 
+@pytest.mark.spec("FIND-103")
 async def test_stems_and_spellings_are_those_that_mail_gets(db: Database) -> None:
     """The language of each text, with the mark that a query asks for, and plainer spellings."""
     spelling = Spelling("simple", lambda text: Language("english", "\x01len"), lambda text: "'uber'")
@@ -148,6 +151,7 @@ async def test_long_texts_are_kept_whole_in_pieces_and_read_by_stretches(db: Dat
         assert stretch.text == words[offset : offset + 2_500]
 
 
+@pytest.mark.spec("FIND-104")
 async def test_more_words_than_a_vector_holds_are_indexed_from_the_beginning(db: Database) -> None:
     """The store refuses a vector over a megabyte; the message is then found by as many pieces as fit."""
     letters = [chr(0x10400 + number) for number in range(40)]  # four octets each
@@ -162,6 +166,7 @@ async def test_more_words_than_a_vector_holds_are_indexed_from_the_beginning(db:
     assert await rows(db, "SELECT 1 FROM email_attachment_segments WHERE segment_vector @@ 'finally'") == [(1,)]
 
 
+@pytest.mark.spec("FIND-97")
 async def test_a_new_version_of_the_rules_reads_everything_again(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of the former version are replaced, and only then."""
     key = await stored(db, PDF)
@@ -174,6 +179,7 @@ async def test_a_new_version_of_the_rules_reads_everything_again(db: Database, m
     assert await outcomes(db, key) == [(0, "Extracted")]
 
 
+@pytest.mark.spec("FIND-97")
 async def test_reading_a_message_again_reads_its_attachments_again(db: Database) -> None:
     """Re-derivation, which may sort files otherwise, leaves nothing of the former reading behind."""
     key = await stored(db, PDF)
@@ -188,6 +194,7 @@ async def test_reading_a_message_again_reads_its_attachments_again(db: Database)
     assert await outcomes(db, key) == [(0, "Extracted")]
 
 
+@pytest.mark.spec("FIND-106")
 async def test_erasing_leaves_nothing_of_an_attachment(db: Database) -> None:
     """Texts are as private as the mail, and die with it."""
     await stored(db, PDF)
@@ -210,6 +217,7 @@ async def test_passes_are_bounded_and_take_the_newest_first(db: Database) -> Non
     assert (await work.run_pass(NOW)).done == 1
 
 
+@pytest.mark.spec("FIND-100")
 async def test_a_worker_that_dies_costs_one_attachment_and_the_stage_goes_on(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,6 +238,7 @@ async def test_a_worker_that_dies_costs_one_attachment_and_the_stage_goes_on(
     assert (await work.count()).outstanding == 0
 
 
+@pytest.mark.spec("FIND-101")
 async def test_what_ends_the_service_every_time_is_given_up(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Attempts are counted before they begin; files done before it are not read again, those behind it are reached."""
     begun: list[bytes] = []
@@ -260,6 +269,7 @@ async def test_what_ends_the_service_every_time_is_given_up(db: Database, monkey
     assert await outcomes(db, key) == [(0, "Extracted"), (1, "GaveUp"), (2, "Extracted")]
 
 
+@pytest.mark.spec("FIND-101")
 async def test_a_worker_that_cannot_start_counts_no_attempt(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pass fails as a whole and is tried later; no file is blamed."""
     monkeypatch.setattr("mailkeep.extraction.process.sys.executable", "/bin/false")
@@ -272,6 +282,7 @@ async def test_a_worker_that_cannot_start_counts_no_attempt(db: Database, monkey
 
 
 @pytest.mark.parametrize("act", ["DELETE FROM stored_emails", "UPDATE email_search_documents SET extracted_at = now()"])
+@pytest.mark.spec("FIND-97")
 async def test_mail_that_changes_while_it_is_read_is_left_to_its_change(
     db: Database, monkeypatch: pytest.MonkeyPatch, act: str
 ) -> None:
@@ -299,6 +310,7 @@ async def test_damaged_octets_are_not_read(db: Database) -> None:
     assert await outcomes(db, key) == []
 
 
+@pytest.mark.spec("FIND-101")
 async def test_a_stopped_pass_loses_nothing(db: Database) -> None:
     """Cancelled in the middle of a file: the next pass does all of it."""
     endless = files.pdf_with_content(b"BT /F 9 Tf " + b"(word) Tj " * 200_000 + b"ET")

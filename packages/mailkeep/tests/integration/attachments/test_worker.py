@@ -54,6 +54,7 @@ async def test_one_worker_reads_many_files_and_is_gone_afterwards() -> None:
     await until(lambda: not is_alive(pid))
 
 
+@pytest.mark.spec("FIND-100")
 async def test_worker_holds_three_descriptors_and_may_open_no_other() -> None:
     """Nothing of ours is inherited, and the limits are as hard as they come."""
     reader, writer = os.pipe()
@@ -75,6 +76,7 @@ async def test_worker_holds_three_descriptors_and_may_open_no_other() -> None:
         os.close(writer)
 
 
+@pytest.mark.spec("FIND-100")
 def test_confined_code_reaches_neither_files_nor_network_nor_processes() -> None:
     """Whatever a reader might be talked into, the kernel refuses."""
     attempts = """
@@ -103,6 +105,7 @@ os.write(1, " ".join(refused).encode())
     assert not target.exists()
 
 
+@pytest.mark.spec("FIND-100")
 async def test_processor_time_ends_a_file_and_the_next_one_is_read() -> None:
     """The kernel ends the worker; a fresh one takes over."""
     async with worker(Bounds(cpu_seconds=1)) as process:
@@ -111,6 +114,7 @@ async def test_processor_time_ends_a_file_and_the_next_one_is_read() -> None:
         assert (await process.extract(b"words", Format.TEXT)).text == "words"
 
 
+@pytest.mark.spec("FIND-100")
 async def test_wall_time_ends_a_file_and_the_next_one_is_read() -> None:
     """Also where no processor time is spent."""
     async with worker(wall_seconds=0.5) as process:
@@ -123,6 +127,7 @@ async def test_wall_time_ends_a_file_and_the_next_one_is_read() -> None:
         assert (await process.extract(b"words", Format.TEXT)).text == "words"
 
 
+@pytest.mark.spec("FIND-100")
 async def test_memory_is_bounded_and_the_next_file_is_read() -> None:
     """A content stream that unpacks to more than the worker may hold costs the worker, not the machine."""
     import zlib
@@ -136,6 +141,7 @@ async def test_memory_is_bounded_and_the_next_file_is_read() -> None:
         assert (await process.extract(b"words", Format.TEXT)).text == "words"
 
 
+@pytest.mark.spec("FIND-100")
 async def test_a_killed_worker_is_told_and_replaced() -> None:
     """Somebody, or the kernel short of memory, kills it in the middle of a file."""
     async with worker() as process:
@@ -154,6 +160,7 @@ def _processor_time(pid: int) -> float:
     return float(int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11]))
 
 
+@pytest.mark.spec("FIND-99")
 async def test_output_is_bounded_whatever_a_file_holds() -> None:
     """A hundred megabytes of text come back as the bound allows."""
     bounds = Bounds(max_characters=10_000)
@@ -163,6 +170,7 @@ async def test_output_is_bounded_whatever_a_file_holds() -> None:
         assert len(found.text) <= 10_000
 
 
+@pytest.mark.spec("FIND-100")
 async def test_an_answer_longer_than_any_true_one_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A worker that was taken over cannot fill the parent's memory."""
     liar = tmp_path / "liar"
@@ -178,6 +186,7 @@ async def test_an_answer_longer_than_any_true_one_is_refused(monkeypatch: pytest
         assert (await process.extract(b"words", Format.TEXT)).outcome is Outcome.WORKER_DIED
 
 
+@pytest.mark.spec("FIND-101")
 async def test_a_worker_that_does_not_start_blames_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller is told, and nothing is recorded of the file."""
     monkeypatch.setattr("mailkeep.extraction.process.sys.executable", "/bin/false")
@@ -206,6 +215,7 @@ async def test_cancelling_leaves_no_worker_behind() -> None:
     assert not is_alive(pid)
 
 
+@pytest.mark.spec("FIND-100")
 async def test_worker_dies_with_a_killed_parent() -> None:
     """SIGKILL gives the parent no chance to clean up, in the middle of a file or between two."""
     parent_code = """

@@ -29,6 +29,7 @@ from mailkeep.extraction import Format, format_of
         (b"Action: failed", "message/delivery-status", None, Format.TEXT),
     ],
 )
+@pytest.mark.spec("FIND-98")
 def test_first_octets_decide_before_the_label_and_the_name(
     head: bytes, media_type: str, name: str | None, expected: Format
 ) -> None:
@@ -48,6 +49,7 @@ def test_first_octets_decide_before_the_label_and_the_name(
         ("message/partial", None),
     ],
 )
+@pytest.mark.spec("FIND-98")
 def test_what_holds_no_text_has_no_reader(media_type: str, name: str | None) -> None:
     """Pictures, programs and unknown octets never reach the worker."""
     assert format_of(b"\x89octets", media_type=media_type, file_name=name) is None

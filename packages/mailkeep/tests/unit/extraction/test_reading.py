@@ -47,6 +47,7 @@ def extracted(
         (b"name;city\r\nAnn;Lund\r\n", "a.csv", ["Ann;Lund"]),
     ],
 )  # fmt: skip
+@pytest.mark.spec("FIND-98")
 def test_every_format_gives_its_text(octets: bytes, name: str, words: list[str]) -> None:
     """What a reader of the file reads is what is searched."""
     found = extracted(octets, name)
@@ -59,6 +60,7 @@ def test_every_format_gives_its_text(octets: bytes, name: str, words: list[str])
 
 
 @pytest.mark.case("118")
+@pytest.mark.spec("FIND-98")
 def test_messages_in_messages_are_read_with_their_attachments() -> None:
     """People, subject, text and files of an embedded message are found, to the bounded depth and not beyond."""
     innermost = message("Level three", body="deepest words", files=[File("c.txt", "text/plain", b"file at three")])
@@ -99,11 +101,13 @@ def test_messages_in_messages_are_read_with_their_attachments() -> None:
         ("Größe".encode("cp1252"), None, None, "Größe"),
     ],
 )
+@pytest.mark.spec("FIND-98")
 def test_plain_text_is_read_in_any_charset(octets: bytes, charset: str | None, hint: str | None, expected: str) -> None:
     """Mark, label, UTF-8, the message's own charset, in this order."""
     assert extracted(octets, "a.txt", charset=charset, hint=hint).text == expected
 
 
+@pytest.mark.spec("FIND-98")
 def test_pages_name_their_charset_themselves() -> None:
     """An HTML file without a label in the mail says its charset in its head."""
     page = '<html><head><meta charset="windows-1251"></head><p>Встреча</p>'.encode("cp1251")
@@ -128,12 +132,14 @@ def test_pages_name_their_charset_themselves() -> None:
         (b"  \n ", "a.txt", Outcome.NO_TEXT),
     ],
 )  # fmt: skip
+@pytest.mark.spec("FIND-99", "FIND-102")
 def test_what_cannot_be_read_is_named(octets: bytes, name: str, expected: Outcome) -> None:
     """Locked, scanned, broken and foreign files each have their reason, and no text."""
     found = extracted(octets, name)
     assert (found.outcome, found.text) == (expected, "")
 
 
+@pytest.mark.spec("FIND-99")
 def test_encrypted_members_of_a_document_are_named() -> None:
     """A zipped document whose members want a password; the names of an ordinary archive are no secret."""
     octets = bytearray(files.docx("words"))
@@ -145,6 +151,7 @@ def test_encrypted_members_of_a_document_are_named() -> None:
     assert extracted(bytes(octets), "a.docx").outcome is Outcome.ENCRYPTED
 
 
+@pytest.mark.spec("FIND-99")
 def test_text_beyond_the_bound_is_cut_and_told() -> None:
     """The beginning is kept, whatever the format."""
     bounds = replace(BOUNDS, max_characters=1000)
@@ -160,6 +167,7 @@ def test_text_beyond_the_bound_is_cut_and_told() -> None:
         assert 900 <= len(found.text) <= 1000
 
 
+@pytest.mark.spec("FIND-99")
 def test_pages_beyond_the_bound_are_left_out_and_told() -> None:
     """Pages, slides and sheets are counted alike."""
     bounds = replace(BOUNDS, max_pages=2)
@@ -170,6 +178,7 @@ def test_pages_beyond_the_bound_are_left_out_and_told() -> None:
         assert "three" not in found.text
 
 
+@pytest.mark.spec("FIND-102")
 def test_files_that_unpack_too_far_are_stopped_while_they_do() -> None:
     """A few kilobytes that become hundreds of megabytes: counted as a stream, never held."""
     bomb = files.expanding_docx(64 << 20)
@@ -184,6 +193,7 @@ def test_a_page_tree_that_goes_in_circles_ends() -> None:
     assert extracted(circle, "a.pdf").outcome in (Outcome.EXTRACTED, Outcome.BROKEN)
 
 
+@pytest.mark.spec("FIND-99")
 def test_a_damaged_end_leaves_the_beginning() -> None:
     """What was read before the damage is kept and called partial."""
     document = files.container(
