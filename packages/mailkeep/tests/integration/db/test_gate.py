@@ -112,7 +112,7 @@ async def test_ledger_that_may_not_be_read_is_refused_with_its_class_only(dsn: s
         execute(dsn, f"DROP ROLE {role}")
 
 
-@pytest.mark.spec("DATA-49", "SYNC-112")
+@pytest.mark.spec("DATA-49", "SYNC-112", "FIND-33")
 async def test_other_text_search_configuration_is_refused(dsn: str) -> None:
     """Otherwise queries stem one way and the index another."""
     with pytest.raises(TextSearchConfigurationMismatch, match="simple"):
