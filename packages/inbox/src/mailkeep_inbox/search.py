@@ -154,13 +154,13 @@ WITH asked AS MATERIALIZED ({_QUERY}), months AS (
 SELECT {COLUMNS}, mail.body_text FROM (
     SELECT found.* FROM months, asked CROSS JOIN LATERAL (
         SELECT mail.id, mail.created_at FROM (
-            SELECT mail.id, mail.created_at, mail.tenant_id, mail.principal_id
-            FROM mailbox.principal_mail AS mail
+            SELECT mail.id, mail.created_at FROM mailbox.principal_mail AS mail
             WHERE mail.search @@ (asked.query && ('''' || {_MAILBOX_LEXEME} || to_char(months.month, 'YYYYMM')
-                || '''')::tsquery) OFFSET 0
+                || '''')::tsquery)
+                AND {_SCOPE} AND (mail.created_at, mail.id) < (CAST(:created_at AS timestamp), CAST(:id AS text))
+            ORDER BY mail.created_at DESC, mail.id DESC OFFSET 0
         ) AS mail
         CROSS JOIN LATERAL (SELECT 1 FROM mailbox.mailbox AS m WHERE m.id = mail.id AND {condition} OFFSET 0) AS shown
-        WHERE {_SCOPE} AND (mail.created_at, mail.id) < (CAST(:created_at AS timestamp), CAST(:id AS text))
         ORDER BY mail.created_at DESC, mail.id DESC LIMIT :limit
     ) AS found LIMIT :limit
 ) AS hit

