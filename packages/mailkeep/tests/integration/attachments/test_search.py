@@ -78,7 +78,7 @@ async def test_words_meet_across_subject_people_body_and_attachment(db: Database
 
 @pytest.mark.spec("FIND-103")
 async def test_a_word_of_the_message_itself_ranks_above_one_of_an_attachment(db: Database) -> None:
-    """Even when the attachment holds it often and is newer; a file's name ranks above its text."""
+    """Even when the attachment holds it often and is newer; a file's name ranks above its text, often above once."""
     body = message("a", body="one violin\n", received_at=RECEIVED)
     name = message("b", body="-\n", received_at=RECEIVED, files=[File("violin.bin", "application/octet-stream", b"\0")])
     text = message(
@@ -87,10 +87,13 @@ async def test_a_word_of_the_message_itself_ranks_above_one_of_an_attachment(db:
         received_at=RECEIVED + timedelta(days=9),
         files=[File("x.txt", "text/plain", b"violin " * 50)],
     )
-    await filled(db, text, name, body)
+    once = message(
+        "d", body="-\n", received_at=RECEIVED + timedelta(days=10), files=[File("y.txt", "text/plain", b"violin")]
+    )
+    await filled(db, text, name, body, once)
     matches = await found(db, "violin")
-    assert [match.summary.subject for match in matches] == ["a", "b", "c"]
-    assert [places(match) for match in matches] == [[], [(0, "violin.bin")], [(0, "x.txt")]]
+    assert [match.summary.subject for match in matches] == ["a", "b", "c", "d"]
+    assert [places(match) for match in matches] == [[], [(0, "violin.bin")], [(0, "x.txt")], [(0, "y.txt")]]
     assert matches[1].found_in[0].snippets == ()
 
 
