@@ -7,7 +7,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from . import first_sync, lexical_search, many_folders, reader, relevance, rivals, timeline
+from . import attachment_text, first_sync, lexical_search, many_folders, reader, relevance, rivals, timeline
 from .corpus import CorpusUnavailableError
 from .figure import Figure
 from .process import CommandFailedError
@@ -18,6 +18,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "many_folders": many_folders.measure,
     "timeline": timeline.measure,
     "lexical_search": lexical_search.measure,
+    "attachment_text": attachment_text.measure,
     "relevance": relevance.measure,
 }
 
