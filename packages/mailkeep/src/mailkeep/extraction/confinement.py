@@ -15,7 +15,6 @@ import sys
 from typing import Final
 
 _PR_SET_PDEATHSIG: Final = 1
-_PR_SET_DUMPABLE: Final = 4
 _PR_SET_NO_NEW_PRIVS: Final = 38
 _NICENESS: Final = 5
 
@@ -35,7 +34,6 @@ def confine(max_memory_octets: int) -> None:
     os.nice(_NICENESS)
     if sys.platform == "linux":
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-        _prctl(_PR_SET_DUMPABLE, 0)
     for descriptor in range(3, 64):  # none is inherited; one that a library opened meanwhile goes too
         try:
             os.close(descriptor)

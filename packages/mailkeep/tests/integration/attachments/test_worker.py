@@ -77,7 +77,7 @@ async def test_worker_holds_three_descriptors_and_may_open_no_other() -> None:
 
 
 @pytest.mark.spec("FIND-100")
-def test_confined_code_reaches_neither_files_nor_network_nor_processes() -> None:
+def test_confined_code_reaches_neither_files_nor_network_nor_processes(tmp_path: Path) -> None:
     """Whatever a reader might be talked into, the kernel refuses."""
     attempts = """
 import os, socket, sys
@@ -99,7 +99,7 @@ for name, attempt in {
         refused.append(name)
 os.write(1, " ".join(refused).encode())
 """
-    target = Path("/tmp") / f"mailkeep-worker-test-{os.getpid()}"
+    target = tmp_path / "written"
     done = subprocess.run([sys.executable, "-c", attempts, str(target)], capture_output=True, timeout=60, check=False)
     assert done.stdout.decode() == "read write connect pipe memory", done.stderr
     assert not target.exists()
