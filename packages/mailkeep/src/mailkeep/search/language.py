@@ -266,12 +266,14 @@ def _word_of(term: Term) -> QueryNode | None:
 
 
 def _narrowing(part: Expression) -> QueryNode | None:
-    """What the index can say of fields beforehand: such a word must be among the people of the message."""
+    """What the index can say of fields beforehand: the message holds such a word.
+
+    Not that it is among the people: weights are in no index, so each match would be read for them.
+    """
     match part:
         case Term(value, is_quoted, Field.FROM | Field.TO | Field.CC):
             words = value.split() if is_quoted else [value]
-            node = _all_of([node for word in words if (node := word_node(word)) is not None])
-            return None if node is None else Within(node, "B")
+            return _all_of([node for word in words if (node := word_node(word)) is not None])
         case Choice(parts):
             nodes = [node for one in parts if (node := _narrowing(one)) is not None]
             return AnyOf(tuple(nodes)) if len(nodes) == len(parts) else None

@@ -19,11 +19,14 @@ from mailkeep.search.queries import CompiledQuery, Ranked, Selection
 
 RANKED: Final = 1_000
 """Matches that are ranked at most: the newest ones."""
+RANKED_BY_PLACE: Final = 200
+"""The same where every match is read for the place of its words (`subject:`)."""
 FEW_FILTERED: Final = 2_000
 """A filter that selects no more messages than this is the way in; the words are then looked up in those alone."""
 _ENOUGH_SAMPLES: Final = 16
 """So many sampled matches stand for 2,048: fewer than RANKED once in a hundred times, and then the next is tried."""
 _PLENTY_OF_SAMPLES: Final = 64
+_ENOUGH_SAMPLES_BY_PLACE: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +54,11 @@ async def find(
             return Window(ranked=ranked, match_count=MatchCount(ranked.candidates, is_exact=True))
     newest, oldest = await queries.received_span(connection, selection.account_ids)
     folders = marks.folder_marks(selection.folders) if names_scope else None
+    most, enough = (RANKED_BY_PLACE, _ENOUGH_SAMPLES_BY_PLACE) if query.reads_vectors else (RANKED, _ENOUGH_SAMPLES)
     sample = await queries.read_sample(
-        connection,
-        selection,
-        _all_of(query.text, marks.SAMPLE, folders),
-        nth=(_ENOUGH_SAMPLES, _PLENTY_OF_SAMPLES),
+        connection, selection, _all_of(query.text, marks.SAMPLE, folders), nth=(enough, _PLENTY_OF_SAMPLES)
     )
-    for reach in (*sample.instants, None) if sample.matching >= _ENOUGH_SAMPLES else (None,):
+    for reach in (*sample.instants, None) if sample.matching >= enough else (None,):
         span = _span(selection.filters, reach, newest, oldest, query)
         ranked = await queries.rank_newest(
             connection,
@@ -67,12 +68,12 @@ async def find(
             narrowed=_all_of(query.text, folders, None if query.is_selective else span),
             span=span if query.is_selective else None,
             not_before=reach,
-            among=RANKED,
+            among=most,
             limit=limit,
         )
         if reach is None:
             return Window(ranked=ranked, match_count=MatchCount(ranked.candidates, is_exact=True))
-        if ranked.candidates >= RANKED:
+        if ranked.candidates >= most:
             estimate = max(sample.matching * marks.SAMPLE_SHARE, ranked.candidates)
             return Window(ranked=ranked, match_count=MatchCount(estimate, is_exact=False))
     raise AssertionError("the last reach has no bound")

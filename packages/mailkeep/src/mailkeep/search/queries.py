@@ -187,12 +187,14 @@ class CompiledQuery:
     """A typed query as PostgreSQL reads it.
 
     `text` is the tsquery that finds, `ranking` the one that ranks: without the marks that keep a stem in its language.
-    `is_selective` is False for exclusions alone. `stemmed` has the query in the words of each language, for headlines.
+    `is_selective` is False for exclusions alone; `reads_vectors` is True when words count in one place only, which no
+    index knows. `stemmed` has the query in the words of each language, for headlines.
     """
 
     text: str
     ranking: str
     is_selective: bool
+    reads_vectors: bool
     stemmed: Mapping[str, str]
 
 
@@ -230,6 +232,7 @@ async def compile_query(
         text=row[0],
         ranking=row[2],
         is_selective=row[1] not in ("", "T"),
+        reads_vectors=matching.is_weighted,
         stemmed=dict(zip(languages, row[3:], strict=True)),
     )
 
@@ -312,9 +315,9 @@ async def rank_newest(
 ) -> Ranked:
     """Rank the newest `among` matches and return the best `limit`; ties in timeline order.
 
-    `ranking` is what ranks, `narrowed` what is looked for, with marks. `span` holds marks of time: as a condition of
-    its own, since the index then leaps over what either side lacks, several times faster than through one query with
-    both. `not_before` leaves out older and undated messages.
+    `ranking` is what ranks (empty: time alone), `narrowed` what is looked for, with marks. `span` holds marks of time:
+    as a condition of its own, since the index then leaps over what either side lacks, several times faster than through
+    one query with both. `not_before` leaves out older and undated messages.
     """
     condition = filter_condition(selection.filters)
     spanned: LiteralString = "" if span is None else f" AND {MATCHED} @@ %(span)s::tsquery"
@@ -328,7 +331,7 @@ async def rank_newest(
         f" WHERE {MATCHED} @@ %(narrowed)s::tsquery{spanned}"
         f" AND d.mail_folder_id = ANY(%(folder_ids)s){since}"
         " ORDER BY d.received_at DESC NULLS LAST, d.stored_email_id DESC LIMIT %(among)s)"
-        f" SELECT d.stored_email_id, {RANK} AS rank, d.candidates, count(*) OVER ()"
+        f" SELECT d.stored_email_id, {RANK if ranking else '0'} AS rank, d.candidates, count(*) OVER ()"
         " FROM newest d ORDER BY rank DESC, d.received_at DESC NULLS LAST, d.stored_email_id DESC LIMIT %(limit)s"
     )
     parameters = {

@@ -26,6 +26,7 @@ class Writer:
         self, prefix: str, configuration: str, languages: Sequence[str] = (), *, with_marks: bool = True
     ) -> None:
         self.parameters: dict[str, object] = {}
+        self.is_weighted = False
         self._prefix = prefix
         self._configuration = self._bound(configuration)
         self._languages = languages
@@ -41,6 +42,7 @@ class Writer:
             case Not(child):
                 return sql.SQL("(!! {})").format(self.write(child, weight))
             case Within(child, inner):
+                self.is_weighted = True
                 return self.write(child, inner)
             case Word(text):
                 return self._word(text, weight)
