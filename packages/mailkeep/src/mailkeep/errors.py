@@ -43,12 +43,12 @@
     │   │   SavedSearchUnknown 53011
     │   ├── UndescribedFailure 54001
     │   └── StoredContentUnreadable 55001, ContentNotStored 55002
-    └── TransferError                 9xxxx: import and export
     ├── EmbeddingError                6xxxx: vectors, their providers, their cost
     │   ├── EmbeddingProviderFailed       61001  (retry helps for some classes)
     │   ├── EmbeddingCeilingReached       62001  (retry helps)
     │   ├── ReindexRefused                63001
     │   └── EmbeddingsNotDeclared         63002
+    └── TransferError                 9xxxx: import and export
         ├── TransferSourceRefused         91001
         └── TransferTargetRefused         91002
 
@@ -258,7 +258,6 @@ class TextSearchConfigurationMismatch(StoreError):
     code = 32003
 
 
-class DatabaseUnavailable(StoreError):
 class JobPayloadTooLarge(StoreError):
     """A job's payload is larger than references ever are (JOB-11): content must not be copied into it."""
 
@@ -284,6 +283,7 @@ class VectorIndexRefused(StoreError):
     code = 33001
 
 
+class DatabaseUnavailable(StoreError):
     """The database server cannot be reached, started or logged in to."""
 
     code = 35001
@@ -409,13 +409,6 @@ class ContentNotStored(ReaderError):
     code = 55002
 
 
-class TransferError(MailkeepError):
-    """An import or an export cannot be carried out as asked. One unreadable item never raises this."""
-
-
-class TransferSourceRefused(TransferError):
-    """The path to import from does not exist, cannot be read or holds nothing that looks like mail."""
-
 class EmbeddingError(MailkeepError):
     """Making vectors of passages and queries."""
 
@@ -450,6 +443,13 @@ class EmbeddingsNotDeclared(EmbeddingError):
 
     code = 63002
 
+
+class TransferError(MailkeepError):
+    """An import or an export cannot be carried out as asked. One unreadable item never raises this."""
+
+
+class TransferSourceRefused(TransferError):
+    """The path to import from does not exist, cannot be read or holds nothing that looks like mail."""
 
     code = 91001
 
