@@ -28,7 +28,7 @@ def filled(installation: Installation, tmp_path: Path) -> Installation:
     return installation
 
 
-@pytest.mark.spec("FIND-35", "FIND-40")
+@pytest.mark.spec("FIND-35", "FIND-40", "FIND-111")
 def test_queries_are_typed_kept_run_and_refused_at_their_place(filled: Installation) -> None:
     """Fields and stems, the mode and freshness, --like, saved searches, and a mark under what cannot be understood."""
     found = filled.run("search", "run", "from:ann", "--limit", "2")

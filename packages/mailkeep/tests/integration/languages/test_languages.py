@@ -70,6 +70,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.spec("FIND-108")
 async def test_other_forms_of_a_word_are_found_in_the_mail_s_own_language(db: Database) -> None:
     """`run` finds `running` in an English message, `Haus` finds `Häuser` in a German one, and the extract marks it."""
     bodies = list(dict.fromkeys(body for body, _, _ in FORMS))
@@ -83,6 +84,7 @@ async def test_other_forms_of_a_word_are_found_in_the_mail_s_own_language(db: Da
         assert any(marked in snippet for snippet in match.snippets), query
 
 
+@pytest.mark.spec("FIND-108")
 async def test_a_stem_of_one_language_meets_no_word_of_another(db: Database) -> None:
     """The English stem of `dies` and `died` is `die`, which in German mail is only an article."""
     await store(
@@ -98,6 +100,7 @@ async def test_a_stem_of_one_language_meets_no_word_of_another(db: Database) -> 
     assert await subjects(db, "die") == {"English", "German"}
 
 
+@pytest.mark.spec("FIND-108")
 async def test_exact_words_rank_before_other_forms_and_quotes_ask_for_the_exact_form(db: Database) -> None:
     """Whoever types `running` sees it first; in quotes only it."""
     filler = "We talked about it for a while in the garden and then everybody went home before the rain came."
@@ -120,6 +123,7 @@ ACCENTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.spec("FIND-109")
 async def test_accents_are_found_with_and_without(db: Database) -> None:
     """A word is found with its accents, without them, and with the letters that stand in for them; and it is shown."""
     mails = [message(written, from_="bo@third.test", body=f"Kwz {written} xqj.") for written, _ in ACCENTS]
@@ -155,6 +159,7 @@ async def test_accents_are_folded_in_subjects_and_names(db: Database) -> None:
     assert await subjects(db, "jurgen") == {"Two"}
 
 
+@pytest.mark.spec("FIND-109")
 @pytest.mark.case("191")
 async def test_thai_words_are_found_inside_their_runs(db: Database) -> None:
     """Thai writes no blanks between words either."""
@@ -169,6 +174,7 @@ async def test_thai_words_are_found_inside_their_runs(db: Database) -> None:
         assert "**" in match.snippets[0]
 
 
+@pytest.mark.spec("FIND-109")
 async def test_picture_signs_are_found(db: Database) -> None:
     """An emoji is a word; its colour and form do not matter, and a flag is one sign."""
     await store(
@@ -208,6 +214,7 @@ async def test_links_addresses_and_over_long_tokens_are_found_by_their_parts(db:
     assert [await subjects(db, typed) for typed in PARTS] == [{"One"}] * len(PARTS)
 
 
+@pytest.mark.spec("FIND-110")
 async def test_the_stage_goes_on_where_it_was_killed_and_new_rules_begin_anew(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +231,7 @@ async def test_the_stage_goes_on_where_it_was_killed_and_new_rules_begin_anew(
     assert (await stage.count()).outstanding == 5
 
 
+@pytest.mark.spec("FIND-110")
 async def test_reading_mail_again_makes_its_language_outstanding(db: Database) -> None:
     """Stems belong to the words they were made from."""
     await store(db, await folder(db, "home"), [message("One", body=ENGLISH)])
@@ -236,6 +244,7 @@ async def test_reading_mail_again_makes_its_language_outstanding(db: Database) -
     assert await subjects(db, "run") == {"One"}
 
 
+@pytest.mark.spec("FIND-110")
 async def test_a_document_with_too_many_words_is_passed_by_with_its_reason(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,6 +262,7 @@ async def test_a_document_with_too_many_words_is_passed_by_with_its_reason(
     assert await scalar(db, "SELECT count(*) FROM email_language_failures") == 0
 
 
+@pytest.mark.spec("FIND-110")
 async def test_one_refused_row_is_isolated(db: Database) -> None:
     """When PostgreSQL refuses what one document would become, the others of its pass are written."""
     await store(db, await folder(db, "home"), [message(f"Mail {n}", body=ENGLISH) for n in range(3)])

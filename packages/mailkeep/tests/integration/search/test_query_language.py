@@ -144,7 +144,7 @@ FINDS = {
 }
 
 
-@pytest.mark.spec("FIND-35")
+@pytest.mark.spec("FIND-35", "FIND-107")
 async def test_every_field_finds_what_it_says(db: Database) -> None:
     """By sender, recipient, copy, subject, place, state, attachment, keyword, size and time, with exclusion and choice."""
     await fill(db)
@@ -157,6 +157,7 @@ async def test_every_field_finds_what_it_says(db: Database) -> None:
     assert {text: await found(db, text) for text in FINDS} == FINDS
 
 
+@pytest.mark.spec("FIND-107")
 async def test_fields_alone_give_the_newest_first_with_their_count(db: Database) -> None:
     """Without a word there is nothing to rank by."""
     await fill(db)
@@ -166,6 +167,7 @@ async def test_fields_alone_give_the_newest_first_with_their_count(db: Database)
     assert [match.summary.subject for match in (await search(db, "from:shop.example")).matches] == ["Invoice", "Plan"]
 
 
+@pytest.mark.spec("FIND-107", "FIND-1")
 async def test_a_query_narrows_within_the_request_and_never_widens_it(db: Database) -> None:
     """Arguments and fields both hold; a field cannot reach a folder that the arguments left out."""
     await fill(db)
@@ -177,6 +179,7 @@ async def test_a_query_narrows_within_the_request_and_never_widens_it(db: Databa
     assert [match.summary.subject for match in result.matches] == ["Old"]
 
 
+@pytest.mark.spec("FIND-35", "FIND-38")
 async def test_a_query_that_asks_for_nothing_says_so(db: Database) -> None:
     """Nothing found because nothing was asked is told apart."""
     await fill(db)
@@ -193,6 +196,7 @@ async def test_too_many_branches_are_refused(db: Database) -> None:
         await search(db, " OR ".join("is:read" for _ in range(65)))
 
 
+@pytest.mark.spec("FIND-113")
 async def test_copies_and_conversations_are_shown_as_one(db: Database) -> None:
     """Copies in two folders do not fill the window; a conversation is its best message, with the others named."""
     inbox, sent = await folder(db, "home"), await folder(db, "home", "SENT")
@@ -213,6 +217,7 @@ async def test_copies_and_conversations_are_shown_as_one(db: Database) -> None:
     assert conversations.match_count.count == 4
 
 
+@pytest.mark.spec("FIND-113")
 async def test_facets_count_the_ranked_messages_and_only_what_may_be_read(db: Database) -> None:
     """By sender, folder and month; junk that is not searched is not counted."""
     await fill(db)
@@ -230,6 +235,7 @@ async def test_facets_count_the_ranked_messages_and_only_what_may_be_read(db: Da
     assert len(result.matches) == 1
 
 
+@pytest.mark.spec("FIND-112")
 async def test_more_like_this_finds_what_shares_its_rare_words(db: Database) -> None:
     """A message's rare words lead; itself and what shares only common words stay away or behind."""
     inbox = await folder(db, "home")
@@ -252,6 +258,7 @@ async def test_more_like_this_finds_what_shares_its_rare_words(db: Database) -> 
         await search(db, "", like=uuid4())
 
 
+@pytest.mark.spec("FIND-24", "FIND-25")
 async def test_a_cursor_knows_the_richer_filters(db: Database) -> None:
     """A listing by the new filters pages on, and its cursor fits no other filter."""
     await fill(db)
