@@ -23,6 +23,7 @@ from mailkeep.db import Database, SchemaStatus, SqlResult, psql_environment, rea
 from mailkeep.db import status as schema_status
 from mailkeep.db import upgrade as upgrade_schema
 from mailkeep.derived import attachment_stage
+from mailkeep.embeddings import Embeddings, EmbeddingStage, Outcome, Profile, Registration
 from mailkeep.errors import (
     AccountNotAccessible,
     ConfigurationRefused,
@@ -50,6 +51,7 @@ from mailkeep.mailbox import (
 )
 from mailkeep.mailbox.preparation import DEFAULT_LIMITS
 from mailkeep.oauth import AccessTokens, forget_consent, keep_consent, tokens_by_key
+from mailkeep.passages import PassageStage
 from mailkeep.reports import AccountReport, FolderReport, QuarantineEntry, folder_report, quarantine_entry
 from mailkeep.search import (
     ListRequest,
@@ -140,7 +142,9 @@ class App:
         self.home = home
         self.settings = settings
         self.db = db
-        self.stages = stages_of(settings, db, home)
+        self.embeddings = Embeddings(settings, db, home, now=utc_now)
+        self.stages = stages_of(settings, db, self.embeddings)
+        self._stage_runner: StageRunner | None = None
         self._supervisor: Supervisor | None = None
 
     @classmethod
@@ -149,7 +153,11 @@ class App:
         """Load the settings and open the database for the length of the block."""
         settings = load_settings(home)
         async with Database.open(settings, home) as db:
-            yield cls(home, settings, db)
+            mailkeep = cls(home, settings, db)
+            try:
+                yield mailkeep
+            finally:
+                await mailkeep.embeddings.close()
 
     def accounts(self, account_id: str | None = None) -> tuple[AccountSettings, ...]:
         """All accounts, or the one of that id or name. Raises AccountNotAccessible for an unknown one."""
@@ -224,7 +232,7 @@ class App:
         settings = self.settings if accounts is None else only_accounts(self.settings, accounts)
         drain_time = settings.mail_synchronization.shutdown_drain_timeout
         async with open_resources(self.db, settings, self.home) as resources, asyncio.TaskGroup() as group:
-            stages = StageRunner(self.stages, self.db, now=utc_now, drain_time=drain_time)
+            stages = self._stage_runner = StageRunner(self.stages, self.db, now=utc_now, drain_time=drain_time)
             supervisor = self._supervisor = Supervisor(resources, arrived=stages.wake)
             running, stopped = group.create_task(supervisor.run()), group.create_task(stop.wait())
             deriving = group.create_task(stages.run())
@@ -242,7 +250,23 @@ class App:
                 stopped.cancel()
                 await running
                 await deriving
-                self._supervisor = None
+                self._supervisor = self._stage_runner = None
+
+    async def activate_embeddings(self) -> tuple[Registration, Profile]:
+        """Begin to make the declared model's vectors. Raises EmbeddingsNotDeclared and ReindexRefused."""
+        begun = await self.embeddings.activate()
+        self._wake_stages()
+        return begun
+
+    async def cancel_embeddings(self) -> Outcome:
+        """End the making of new vectors; those in use stay."""
+        outcome = await self.embeddings.cancel()
+        self._wake_stages()
+        return outcome
+
+    def _wake_stages(self) -> None:
+        if self._stage_runner is not None:
+            self._stage_runner.wake()
 
     async def derive(
         self, names: Sequence[str] = (), *, report: Callable[[StageResult], None] | None = None
@@ -305,7 +329,9 @@ class App:
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """The best matches, days beginning where this machine is; raises the reader errors of `search_emails`."""
-        return await search_emails(self.db, self.settings, replace(request, zone=local_zone()))
+        return await search_emails(
+            self.db, self.settings, replace(request, zone=local_zone()), embeddings=self.embeddings
+        )
 
     async def saved_searches(self) -> tuple[SavedSearch, ...]:
         """Every kept query by name."""
@@ -424,12 +450,13 @@ class App:
         return psql_environment(self.db.dsn)
 
 
-def stages_of(settings: Settings, db: Database, home: Path) -> tuple[Stage, ...]:
+def stages_of(settings: Settings, db: Database, embeddings: Embeddings) -> tuple[Stage, ...]:
     """All work after arrival, in the order in which one stage may use what another left."""
-    del home
     stages: list[Stage] = [LanguageStage(db)]
     if settings.attachment_text.enabled:
         stages.append(attachment_stage(db, settings, limits=reading_limits(settings.mail_synchronization)))
+    if embeddings.declared is not None:  # without a model, passages would be of no use
+        stages += [PassageStage(db, settings), EmbeddingStage(db, settings, embeddings)]
     return tuple(stages)
 
 

@@ -15,6 +15,7 @@ from mailkeep.cli import (
     account,
     database,
     deriving,
+    embedding,
     keys,
     mail,
     read,
@@ -67,6 +68,7 @@ app.command("sync")(sync.sync)
 app.command("status")(sync.status)
 app.command("verify")(verify.verify)
 app.command("derive")(deriving.derive)
+app.add_typer(embedding.app, name="embeddings")
 app.command("list")(read.list_mail)
 app.command("search")(search.search)
 app.command("show")(read.show_message)

@@ -42,9 +42,10 @@ from mailkeep.search import (
     RetrievalMode,
     SearchRequest,
     SearchResult,
+    SemanticSearch,
 )
 
-_MODES = {RetrievalMode.LEXICAL: "by words"}
+_MODES = {RetrievalMode.LEXICAL: "by words", RetrievalMode.HYBRID: "by words and meaning"}
 LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, max=50, help="Best matches to show.")]
 GroupOption = Annotated[
     Grouping, typer.Option("--group", help="Show copies of a message, or conversations, as one match.")
@@ -140,7 +141,12 @@ def _conclude(result: SearchResult, request: SearchRequest) -> None:
         say("Nothing found." + freshness_hint(result.folder_freshness, request.folders))
         return
     about = "" if result.match_count.is_exact else "about "
-    facts = [f"{len(result.matches)} of {about}{result.match_count.count} matches", _MODES[result.retrieval_mode]]
+    count = f"{len(result.matches)} of {about}{result.match_count.count} matches"
+    if result.retrieval_mode is RetrievalMode.HYBRID:  # those by meaning are no matches that could be counted
+        count = f"{len(result.matches)} best, {about}{result.match_count.count} with these words"
+    facts = [count, _MODES[result.retrieval_mode]]
+    if result.semantic_search is SemanticSearch.DEGRADED:
+        facts.append("search by meaning is out of reach just now")
     if (freshness := freshness_text(result.folder_freshness)) is not None:
         facts.append(freshness)
     say(f"{', '.join(facts)}. Read one with: mailkeep show ID")
@@ -162,6 +168,7 @@ def result_json(result: SearchResult) -> dict[str, object]:
                 **summary_json(match.summary),
                 "rank": match.relevance_rank,
                 "snippets": match.snippets,
+                "nearest_passage": match.nearest_passage,
                 "found_in": [
                     {"attachment": hit.file_name, "position": hit.position, "snippets": hit.snippets}
                     for hit in match.found_in
@@ -192,6 +199,8 @@ def show_match(match: Match) -> None:
         show(f"  in attachment {neutralise(hit.file_name or 'unnamed')}")
         for snippet in hit.snippets:
             out.print(highlighted(neutralise(snippet)))
+    if match.nearest_passage is not None:
+        show(f"  near in meaning: {neutralise(match.nearest_passage)}")
     show(f"  {summary.stored_email_id}")
 
 

@@ -31,6 +31,9 @@ RACED_KEYS: Final = frozenset(
         "ix_mail_folders_account_alias_generation",
         "pk_synchronization_checkpoints",
         "pk_email_thread_identifiers",
+        "ix_email_chunks_email_ordinal",
+        "pk_email_embeddings",
+        "ix_embedding_profiles_identity_fingerprint",
         "pk_mail_rederivation_positions",
         "pk_mail_rederivation_runs",
     }

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from mailkeep.app import App, ShownMessage, parse_email_id
 from mailkeep.display import moment, size
 from mailkeep.errors import DatabaseUnavailable, EmailNotAccessible, MailkeepError, ReaderError
-from mailkeep.http import pages
+from mailkeep.http import embeddings, pages
 from mailkeep.http.guard import LoopbackGuard
 from mailkeep.mcp import http_app
 from mailkeep.search import ListRequest, Match, QueryMalformed, SearchRequest, SearchResult, Summary
@@ -45,6 +45,7 @@ def create_app(mailkeep: App) -> LoopbackGuard:
     application.add_api_route("/search", _search, response_class=HTMLResponse)
     application.add_api_route("/message/{email_id}", _message, response_class=HTMLResponse)
     application.add_api_route("/message/{email_id}/attachment/{position}", _attachment, response_class=HTMLResponse)
+    embeddings.add_routes(application)
     application.add_exception_handler(MailkeepError, _named_failure)
     application.add_exception_handler(HTTPException, _http_failure)
     application.add_exception_handler(Exception, _unnamed_failure)
@@ -145,6 +146,8 @@ def _match_block(match: Match) -> str:
     hits = [
         pages.attachment_hit(email_id, hit.position, hit.file_name or "unnamed", hit.snippets) for hit in match.found_in
     ]
+    if match.nearest_passage is not None:
+        hits.append(pages.snippet(f"Near in meaning: {match.nearest_passage.replace('**', '* *')}"))
     return _summary_block(match.summary, match.snippets, hits)
 
 

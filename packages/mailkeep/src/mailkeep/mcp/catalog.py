@@ -117,7 +117,9 @@ TOOLS: Final = (
         description="Finds emails by words in subject, people, body, and names and texts of attachments, best first, "
         "at most 50, each with short extracts; attachment_hits name the files in which words were found. When very "
         "many emails match, the newest 1000 are ranked and the answer says so; narrow by time, sender or folder to "
-        "reach older ones. Filters as in list_emails." + _LOCAL + _UNTRUSTED,
+        "reach older ones. Where search by meaning is on, emails near in meaning are found as well (retrieval_mode "
+        "hybrid), for which the words of the query, never mail, may go to the owner's embedding endpoint. Filters "
+        "as in list_emails." + _LOCAL + _UNTRUSTED,
         arguments=arguments.SearchEmailsArguments,
         result=results.SearchEmailsResult,
         call=_search,

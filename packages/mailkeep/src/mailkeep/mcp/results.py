@@ -174,6 +174,10 @@ class SearchMatch(Result):
     summary: EmailSummary
     relevance_rank: float = Field(description="Comparable only inside this answer.")
     snippets: list[str] = Field(description="Untrusted extracts of the body, the matched words in **.")
+    nearest_passage: str | None = Field(
+        default=None,
+        description="Without snippets: untrusted beginning of the passage that is nearest in meaning to the query.",
+    )
     attachment_hits: list[AttachmentHit] = Field(
         description="Attachments in which the words were found, the best first, at most 2."
     )

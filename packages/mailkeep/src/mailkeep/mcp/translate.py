@@ -166,6 +166,7 @@ def search_result(
                 summary=_summary(match.summary),
                 relevance_rank=match.relevance_rank,
                 snippets=[snippet[:ceiling] for snippet in match.snippets[:snippets]],
+                nearest_passage=None if match.nearest_passage is None else match.nearest_passage[:ceiling],
                 attachment_hits=[
                     results.AttachmentHit(
                         position=hit.position,

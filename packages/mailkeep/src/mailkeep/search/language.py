@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Final, TypeVar
 
 from mailkeep.errors import FilterRefused
@@ -103,7 +103,7 @@ class _Reader:
         if all(_is_place(term) for term in _terms(part)):
             self._add_places(part)
         elif all(_is_word(term) for term in _terms(part)):
-            if (node := self._node(part)) is not None:
+            if (node := self.word_node(part)) is not None:
                 self._words.append(node)
         elif isinstance(part, Row):
             for inner in part.parts:
@@ -150,18 +150,18 @@ class _Reader:
                 self._folders.append(folder_selector(name))
                 self._includes_junk |= name.casefold() in JUNK_NAMES
 
-    def _node(self, part: Expression) -> QueryNode | None:
+    def word_node(self, part: Expression) -> QueryNode | None:
         """The words of a part in which there are only words."""
         match part:
             case Term():
                 return _word_of(part)
             case Negation(inner):
-                node = self._node(inner)
+                node = self.word_node(inner)
                 return None if node is None else Not(node)
             case Row(parts):
-                return _all_of([node for one in parts if (node := self._node(one)) is not None])
+                return _all_of([node for one in parts if (node := self.word_node(one)) is not None])
             case Choice(parts):
-                nodes = tuple(node for one in parts if (node := self._node(one)) is not None)
+                nodes = tuple(node for one in parts if (node := self.word_node(one)) is not None)
                 return nodes[0] if len(nodes) == 1 else AnyOf(nodes) if nodes else None
 
     def _filter(self, part: Expression) -> Filters:
@@ -209,6 +209,36 @@ class _Reader:
                 return Filters(size_below=_read(lambda: read_size(value), term))
             case _:
                 raise AssertionError("words and places are no filters")
+
+
+def meaning_text(text: str) -> str:
+    """What a query says in words, for a model: no fields but the subject's, nothing that is excluded."""
+    return " ".join(term.value.rstrip("*") for term in _positive_terms(parse(text)) if term.value.strip(" *")).strip()
+
+
+def strict_words(text: str) -> QueryNode | None:
+    """What a message must hold although it is found by its meaning: the quoted, the excluded, words of one field."""
+    expression = parse(text)
+    reader = _Reader(datetime.min.replace(tzinfo=UTC), UTC)
+    nodes = []
+    for part in () if expression is None else expression.parts if isinstance(expression, Row) else (expression,):
+        terms = list(_terms(part))
+        is_strict = isinstance(part, Negation) or any(term.is_quoted or term.field is not None for term in terms)
+        if is_strict and all(_is_word(term) for term in terms) and (node := reader.word_node(part)) is not None:
+            nodes.append(node)
+    return _all_of(nodes)
+
+
+def _positive_terms(part: Expression | None) -> Iterable[Term]:
+    match part:
+        case Term():
+            if part.field in (None, Field.SUBJECT):
+                yield part
+        case Row(parts) | Choice(parts):
+            for one in parts:
+                yield from _positive_terms(one)
+        case _:
+            return
 
 
 def folder_selector(name: str) -> str:

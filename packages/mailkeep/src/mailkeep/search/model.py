@@ -21,12 +21,15 @@ class RetrievalMode(StrEnum):
     """How a search found its matches."""
 
     LEXICAL = "lexical"
+    HYBRID = "hybrid"
 
 
 class SemanticSearch(StrEnum):
-    """Whether matches by meaning take part. There are no embedding profiles yet, so they never do."""
+    """Whether matches by meaning can take part: no vectors are kept, they are, or they are out of reach just now."""
 
     INACTIVE = "inactive"
+    AVAILABLE = "available"
+    DEGRADED = "degraded"
 
 
 class Grouping(StrEnum):
@@ -191,6 +194,7 @@ class Match:
 
     `snippets` are of the body; `found_in` names the attachments in which the words stand, with theirs. `others` are the
     further messages of its group among those that were looked at, best first, when grouping was asked for.
+    `nearest_passage` is the beginning of the passage that is nearest in meaning, of a match without snippets.
     """
 
     summary: Summary
@@ -198,6 +202,7 @@ class Match:
     snippets: tuple[str, ...]
     found_in: tuple[AttachmentHit, ...] = ()
     others: tuple[UUID, ...] = ()
+    nearest_passage: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

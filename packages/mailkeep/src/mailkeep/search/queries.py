@@ -446,3 +446,9 @@ async def count_sample(connection: Connection) -> int:
     cursor = await connection.execute(_SQL["sample_size"], {"sample": SAMPLE}, prepare=False)
     row = await cursor.fetchone()
     return int(row[0]) if row is not None else 0
+
+
+async def read_timeline_order(connection: Connection, ids: Sequence[UUID]) -> list[UUID]:
+    """The named messages, newest first."""
+    cursor = await connection.execute(_SQL["in_timeline_order"], {"ids": list(ids)})
+    return [row[0] for row in await cursor.fetchall()]

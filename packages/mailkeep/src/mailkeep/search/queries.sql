@@ -116,3 +116,28 @@ RETURNING xmax <> 0;
 -- name: remove_saved_search
 -- Forget a query.
 DELETE FROM saved_searches WHERE lower(name) = lower(%(name)s);
+
+-- name: vector_index
+-- The version of pgvector, and whether a profile's index is there and usable.
+SELECT extversion, EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%(name)s) AND indisvalid)
+FROM pg_extension WHERE extname = 'vector';
+
+-- name: force_vector_index
+-- For this transaction: walk the vectors' index in order of distance and look everything else up by its key.
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+    set_config('enable_mergejoin', 'off', true), set_config('enable_sort', 'off', true),
+    set_config('max_parallel_workers_per_gather', '0', true), set_config('hnsw.iterative_scan', 'strict_order', true),
+    set_config('hnsw.ef_search', %(ef)s::text, true), set_config('hnsw.max_scan_tuples', %(tuples)s::text, true);
+
+-- name: free_planner
+-- For the rest of the transaction, let the planner choose again.
+SELECT set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true),
+    set_config('enable_mergejoin', 'on', true), set_config('enable_sort', 'on', true);
+
+-- name: passage_texts
+-- The texts of a few passages.
+SELECT id, text FROM email_chunks WHERE id = ANY(%(ids)s);
+
+-- name: in_timeline_order
+-- A few messages, newest first.
+SELECT id FROM stored_emails WHERE id = ANY(%(ids)s) ORDER BY received_at DESC NULLS LAST, id DESC;

@@ -14,16 +14,17 @@ from uuid import UUID
 
 from mailkeep.config import Settings
 from mailkeep.db import Connection, Database
+from mailkeep.embeddings import Embeddings, Meaning, SemanticState
 from mailkeep.errors import EmailNotAccessible
 from mailkeep.languages import stemmed_languages
 from mailkeep.mailbox import AccountId, FolderId, Scope, resolve_scope
 from mailkeep.search import filters as bounds
-from mailkeep.search import lexical, newest, queries, timeline
+from mailkeep.search import fusion, lexical, newest, queries, semantic, timeline
 from mailkeep.search.cursor import Boundary, decode_cursor, encode_cursor, fingerprint_of
 from mailkeep.search.facets import read_facets
 from mailkeep.search.found import find_in_attachments
 from mailkeep.search.grouping import GROUPED_DEPTH, grouped
-from mailkeep.search.language import TypedQuery, conjunction, read_query
+from mailkeep.search.language import TypedQuery, conjunction, meaning_text, read_query, strict_words
 from mailkeep.search.lexical import Window
 from mailkeep.search.like import resembling
 from mailkeep.search.model import (
@@ -41,12 +42,14 @@ from mailkeep.search.model import (
 )
 from mailkeep.search.places import resolve_typed_scope
 from mailkeep.search.queries import CompiledQuery, FolderNames, Selection
+from mailkeep.search.semantic import Hit
 from mailkeep.search.snippets import (
     AROUND_CHARACTERS,
     BEFORE_CHARACTERS,
     HEADLINE_PART_CHARACTERS,
     accented_needles,
     headline_options,
+    passage_beginning,
     snippets_of,
 )
 from mailkeep.terms import AllOf, QueryNode, positive_needles
@@ -98,8 +101,13 @@ async def list_emails(db: Database, settings: Settings, request: ListRequest) ->
     )
 
 
-async def search_emails(db: Database, settings: Settings, request: SearchRequest) -> SearchResult:
+async def search_emails(
+    db: Database, settings: Settings, request: SearchRequest, *, embeddings: Embeddings | None = None
+) -> SearchResult:
     """The best matches of the query, best first; of a query without words the newest ones.
+
+    With `embeddings`, messages near in meaning are found as well where a profile is read; a provider that fails leaves
+    the words alone.
 
     Raises ResultLimitRefused, FilterRefused (QueryMalformed with a place), AccountNotAccessible, RoleUnmapped,
     EmailNotAccessible.
@@ -114,23 +122,78 @@ async def search_emails(db: Database, settings: Settings, request: SearchRequest
     selection = selection_of(settings, scope, filters)
     if request.like is not None:
         await _check_readable(db, settings, request.like)
+    meaning, near = await _by_meaning(db, settings, selection, request, embeddings)
     async with db.connection() as connection:
         words = await _words(connection, request, typed)
-        window, query = await _find(connection, settings, selection, request, typed, words)
-        best = tuple(one for one in window.ranked.best if one[0] != request.like)
+        window, query = await _find(connection, settings, selection, request, typed, words, deepens=near is not None)
+        ranked = window.ranked.best if near is None else await _fused(connection, window.ranked.best, near)
+        best = tuple(one for one in ranked if one[0] != request.like)
         facets = await read_facets(connection, selection, best) if request.with_facets else ()
         matches = await _matches(connection, settings, selection, query, words, best[: _depth(request)], request)
+        matches = await _with_passages(connection, settings, matches, near or ())
         freshness = await freshness_of(connection, settings, scope)
     return SearchResult(
         matches=matches,
         match_count=window.match_count,
         ranked_among=window.ranked.ranked,
-        retrieval_mode=RetrievalMode.LEXICAL,
-        semantic_search=SemanticSearch.INACTIVE,
+        retrieval_mode=RetrievalMode.LEXICAL if near is None else RetrievalMode.HYBRID,
+        semantic_search=SemanticSearch(meaning.state.value),
         included_junk_mail=scope.includes_junk,
         folder_freshness=freshness,
         asked_for_nothing=typed.is_empty and request.like is None,
         facets=facets,
+    )
+
+
+async def _by_meaning(
+    db: Database, settings: Settings, selection: Selection, request: SearchRequest, embeddings: Embeddings | None
+) -> tuple[Meaning, list[Hit] | None]:
+    """The state of search by meaning, and the nearest messages; None when this call goes by words alone (FIND-49).
+
+    No connection is held while a provider is asked.
+    """
+    if embeddings is None:
+        return Meaning(SemanticState.INACTIVE), None
+    text = meaning_text(request.query_text) if request.like is None else ""
+    if not text:
+        return Meaning(await embeddings.state()), None
+    meaning = await embeddings.meaning(text)
+    if meaning.vector is None:
+        return meaning, None
+    async with db.connection() as connection:
+        strict = await queries.compile_query(
+            connection,
+            strict_words(request.query_text),
+            configuration=settings.persistence.text_search_configuration,
+            languages=await stemmed_languages(connection),
+        )
+        hits = await semantic.rank(connection, selection, meaning, strict=strict, limit=fusion.DEPTH * _depth(request))
+    return meaning, hits
+
+
+async def _fused(
+    connection: Connection, lexically: Sequence[tuple[UUID, float]], near: Sequence[Hit]
+) -> tuple[tuple[UUID, float], ...]:
+    """Both rankings in one (FIND-48)."""
+    scores = fusion.fuse((one for one, _ in lexically), (hit.stored_email_id for hit in near))
+    return fusion.in_order(scores, await queries.read_timeline_order(connection, list(scores)))
+
+
+async def _with_passages(
+    connection: Connection, settings: Settings, matches: tuple[Match, ...], near: Sequence[Hit]
+) -> tuple[Match, ...]:
+    """The nearest passage of each match that shows nothing else (Beyond 8)."""
+    chunks = {hit.stored_email_id: hit.chunk_id for hit in near}
+    bare = {match.summary.stored_email_id for match in matches if not match.snippets and not match.found_in}
+    wanted = {one: chunks[one] for one in bare if one in chunks}
+    if not wanted:
+        return matches
+    texts = await semantic.nearest_texts(connection, list(wanted.values()))
+    return tuple(
+        replace(match, nearest_passage=passage_beginning(texts[chunk], settings.mailbox_search))
+        if (chunk := wanted.get(match.summary.stored_email_id)) in texts
+        else match
+        for match in matches
     )
 
 
@@ -141,8 +204,10 @@ async def _find(
     request: SearchRequest,
     typed: TypedQuery,
     words: QueryNode | None,
+    *,
+    deepens: bool,
 ) -> tuple[Window, CompiledQuery | None]:
-    """The window by rank; by time where no word is asked for."""
+    """The window by rank, deeper when it is to be fused; by time where no word is asked for."""
     query = await queries.compile_query(
         connection,
         words,
@@ -150,7 +215,7 @@ async def _find(
         configuration=settings.persistence.text_search_configuration,
         languages=await stemmed_languages(connection),
     )
-    limit = _depth(request) + (request.like is not None)
+    limit = _depth(request) * (fusion.DEPTH if deepens else 1) + (request.like is not None)
     if query is not None:
         names_scope = bool(request.accounts or request.folders or typed.accounts or typed.folders)
         limit = max(limit, lexical.RANKED) if request.with_facets else limit

@@ -52,6 +52,15 @@ def snippets_of(
     return tuple(dict.fromkeys(shown))[: settings.snippets_per_email]
 
 
+def passage_beginning(text: str, settings: MailboxSearchSettings) -> str:
+    """The beginning of a passage on one line, twice as many words as a snippet has, bounded like one; no marks."""
+    words = text.split(maxsplit=2 * settings.words_per_snippet)
+    shown = " ".join(words[: 2 * settings.words_per_snippet])
+    limit = settings.words_per_snippet * CHARACTERS_PER_WORD
+    is_cut = len(words) > 2 * settings.words_per_snippet or len(shown) > limit
+    return shown[:limit] + (ELLIPSIS if is_cut else "")
+
+
 def accented_needles(needles: Sequence[tuple[str, bool]], words: Iterable[str]) -> list[tuple[str, bool]]:
     """Those of the words that are a needle but for their accents, whole words only."""
     wanted = {spelling for needle, _ in needles for spelling in (needle.lower(), *plain_spellings(needle))}
