@@ -95,14 +95,19 @@ BOTH = {
 
 
 async def find(
-    dsn: str, text: str, *, folders: dict[FolderId, FolderNames] = BOTH, filters: Filters = EVERYTHING
+    dsn: str,
+    text: str,
+    *,
+    folders: dict[FolderId, FolderNames] = BOTH,
+    filters: Filters = EVERYTHING,
+    languages: tuple[str, ...] = (),
 ) -> tuple[lexical.Window, list[dict[str, Any]]]:
     """Search, and return the window with the scans that the ranking statements made, measured."""
     node = read_query(text, now=datetime.now(UTC), zone=UTC).words
     assert node is not None
     async with Database(dsn) as db, db.connection() as connection:
         recorder = Recorder(connection)
-        query = await queries.compile_query(connection, node, configuration="simple")
+        query = await queries.compile_query(connection, node, configuration="simple", languages=languages)
         assert query is not None
         window = await lexical.find(
             cast(Connection, recorder),
@@ -135,6 +140,16 @@ async def test_every_kind_of_word_enters_by_its_index(filled: str, text: str) ->
     names = {node.get("Index Name") for node in scans}
     assert "ix_email_search_documents_search_vector" in names
     assert not [node for node in scans if node["Node Type"] == "Seq Scan"]
+
+
+@pytest.mark.spec("FIND-108")
+@pytest.mark.parametrize("text", ["seldom", "everywhere", "bygone", "subject:everywhere"])
+async def test_stems_in_many_languages_and_places_enter_by_the_same_index(filled: str, text: str) -> None:
+    """A word, its stems with the marks of their languages, and its place: one walk through the words' index."""
+    _, scans = await find(filled, text, languages=("de", "en", "es", "fr", "it", "nl"))
+    assert "ix_email_search_documents_search_vector" in {node.get("Index Name") for node in scans}
+    assert not [node for node in scans if node["Node Type"] == "Seq Scan"]
+    assert heap_rows(scans) < COUNT / 2
 
 
 @pytest.mark.parametrize(("text", "matching"), [("everywhere", COUNT), ("bygone", COUNT * 0.4), ("bygo*", COUNT * 0.4)])

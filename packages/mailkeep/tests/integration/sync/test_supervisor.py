@@ -67,6 +67,29 @@ async def test_one_account_fails_and_backs_off_while_the_other_is_synchronized(
     assert not supervisor.wake("bad")
 
 
+@pytest.mark.spec("FIND-110")
+async def test_stored_mail_is_announced_after_its_transaction_and_only_then(
+    db: Database, tmp_path: Path, dovecot: Dovecot, user: str
+) -> None:
+    """Work after arrival is woken when messages were stored, and left alone by a run that found nothing."""
+    dovecot.fill(user, "INBOX", [mail(1), mail(2)])
+    account = account_at(dovecot.ports.plain, account_id="work", user_name=user)
+    announced: list[int] = []
+    async with engine(db, tmp_path, account) as resources:
+        supervisor = Supervisor(resources, chance=lambda: 0.5, arrived=lambda: announced.append(1))
+        task = asyncio.create_task(supervisor.run())
+        await until(lambda: is_waiting(supervisor, "work"))
+        assert announced
+        assert len(await stored(db)) == 2
+        announced.clear()
+        first = report(supervisor, "work").folders[0].at
+        assert supervisor.wake("work")
+        await until(lambda: is_waiting(supervisor, "work") and report(supervisor, "work").folders[0].at > first)
+        assert not announced
+        supervisor.stop()
+        await task
+
+
 @pytest.mark.spec("SYNC-7", "SYNC-8")
 async def test_while_more_remains_runs_follow_at_once_and_share_the_slots(
     db: Database, tmp_path: Path, dovecot: Dovecot, user: str
