@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from support import files
@@ -30,7 +33,7 @@ SLOW = message(
 
 
 def filled(installation: Installation, folder: Path, octets: bytes) -> None:
-    """A local account that holds one message."""
+    """A local account that holds one message; an import works at all stages that are on."""
     (folder / "one.eml").write_bytes(octets)
     installation.run("import", str(folder / "one.eml"), "--account", "papers")
 
@@ -39,7 +42,6 @@ def filled(installation: Installation, folder: Path, octets: bytes) -> None:
 def test_files_are_derived_found_shown_and_counted(installation: Installation, tmp_path: Path) -> None:
     """What a person sees of it: where the words stand, what can be searched, how many of each."""
     filled(installation, tmp_path, LEASE)
-    installation.run("derive")
     shown = installation.run("search", "deposit", "september").out
     assert "  in attachment lease.pdf\n" in shown
     assert "**deposit** is due in **September**" in shown
@@ -56,12 +58,40 @@ def test_files_are_derived_found_shown_and_counted(installation: Installation, t
     assert "attachments read: 1 Extracted, 1 ScannedPages, 1 Unsupported" in installation.run("status").err
 
 
+@pytest.mark.spec("FIND-105", "FIND-106")
+def test_pages_link_to_the_text_of_an_attachment(installation: Installation, tmp_path: Path) -> None:
+    """From the result to the text that was searched; a file without text, or of no mail, is no page."""
+    filled(installation, tmp_path, LEASE)
+    with installation.started("serve", "--port", "0", "--no-sync") as running:
+        url = running.await_line(r"Status and search: (http://127\.0\.0\.1:\d+)/")[1]
+
+        def get(path: str) -> tuple[int, str]:
+            connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+            try:
+                connection.request("GET", path)
+                answer = connection.getresponse()
+                return answer.status, answer.read().decode()
+            finally:
+                connection.close()
+
+        status, found = get("/search?q=deposit")
+        link = re.search(r'in attachment <a href="(/message/[0-9a-f-]+)(/attachment/0)">lease.pdf</a>', found)
+        assert status == 200
+        assert link is not None
+        assert "The deposit is due in September." in get(link[1] + link[2])[1]
+        message_page = get(link[1])[1]
+        assert f'href="{link[1]}/attachment/0"' in message_page
+        assert f'href="{link[1]}/attachment/1"' not in message_page
+        assert "scanned pages without text" in message_page
+        assert get(link[1] + "/attachment/7")[0] == 404
+        assert get("/message/00000000-0000-7000-8000-000000000000/attachment/0")[0] == 404
+
+
 @pytest.mark.spec("FIND-97")
 def test_switched_off_nothing_is_read(installation: Installation, tmp_path: Path) -> None:
     """The operator decides; mail itself is found all the same."""
     installation.environment["MAILKEEP_ATTACHMENT_TEXT__ENABLED"] = "false"
     filled(installation, tmp_path, LEASE)
-    installation.run("derive")
     assert installation.run("search", "deposit", "--json").json["matches"] == []
     (match,) = installation.run("search", "papers", "--json").json["matches"]
     assert "not read yet" in installation.run("show", match["id"]).out
@@ -73,7 +103,7 @@ def test_a_service_killed_in_the_middle_of_a_file_leaves_nothing_behind(
 ) -> None:
     """SIGKILL of the service: its worker dies with it, and the next run finds what was left."""
     installation.environment["MAILKEEP_ATTACHMENT_TEXT__ENABLED"] = "false"
-    filled(installation, tmp_path, SLOW)  # an import works at all stages that are on
+    filled(installation, tmp_path, SLOW)
     installation.environment = {"MAILKEEP_ATTACHMENT_TEXT__MAX_CPU_TIME": "2s"}
     with installation.started("derive") as running:
         worker = until(lambda: worker_of(running.process.pid))
