@@ -41,8 +41,8 @@ CREATE TEMP TABLE made AS
 SELECT n, lpad(to_hex(n / 65536), 8, '0') || '-' || lpad(to_hex(n % 65536), 4, '0') || '-7000-8000-000000000000' AS id,
     CASE WHEN {mine} THEN 'acme' ELSE 'other' END AS tenant_id,
     CASE WHEN {mine} THEN 'ann' ELSE 'p' || n % 10 END AS principal_id,
-    timestamp '2024-01-01' + interval '1 minute' * (CASE WHEN n BETWEEN {tie} AND 2 * {tie} THEN {tie} ELSE n END)
-        * 600000 / {mailbox} AS created_at
+    timestamp '2024-01-01' + interval '1 minute' * (
+        (CASE WHEN n BETWEEN {tie} AND 2 * {tie} THEN {tie} ELSE n END) * 600000.0 / {mailbox}) AS created_at
 FROM generate_series(1, {mailbox} + {others}) AS n ORDER BY {order};
 ALTER TABLE mailbox.principal_mail DISABLE TRIGGER principal_mail_add_list_row;
 INSERT INTO mailbox.principal_mail (id, tenant_id, principal_id, address, direction, raw, subject, from_address,
