@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from support.command import Installation
 from support.mail import message
+from support.postgres import temporary_database
 from support.terminal import Terminal
 
+from mailkeep.db.embedded import EmbeddedServer
 
-@pytest.fixture
-def filled(installation: Installation, tmp_path: Path) -> Installation:
+
+@pytest.fixture(scope="module")
+def filled(
+    tmp_path_factory: pytest.TempPathFactory, postgres_server: EmbeddedServer, template_database: str
+) -> Iterator[Installation]:
     """An installation with thirty messages about a ferry in a local account."""
-    box = tmp_path / "box"
+    folder = tmp_path_factory.mktemp("searching")
+    box = folder / "box"
     box.mkdir()
     for n in range(30):
         sender = "Ann Lee <ann@example.com>" if n % 2 else "Bo <bo@example.org>"
@@ -23,9 +31,10 @@ def filled(installation: Installation, tmp_path: Path) -> Installation:
             f"Ferry {n}", from_=sender, message_id=f"{n}@x", body=f"We are running to the ferry, number {n}."
         )
         (box / f"{n}.eml").write_bytes(octets)
-    installation.run("import", str(box), "--account", "home")
-    installation.run("derive")
-    return installation
+    with contextmanager(temporary_database)(postgres_server.dsn, template=template_database) as dsn:
+        installation = Installation(folder / "home", dsn=dsn)
+        installation.run("import", str(box), "--account", "home")
+        yield installation
 
 
 @pytest.mark.spec("FIND-35", "FIND-40", "FIND-111")
@@ -67,8 +76,8 @@ def test_what_finds_nothing_says_what_to_do(filled: Installation) -> None:
 
 def test_a_narrow_terminal_breaks_no_date(filled: Installation) -> None:
     """At 60 columns each message of a list is a block of lines with its date and id whole."""
-    filled.environment["COLUMNS"] = "60"
-    with Terminal(filled, "list", "--limit", "3") as terminal:
+    narrow = replace(filled, environment={**filled.environment, "COLUMNS": "60"})
+    with Terminal(narrow, "list", "--limit", "3") as terminal:
         assert terminal.finish() == 0
     lines = [line.strip() for line in terminal.seen.splitlines()]
     assert sum(line.startswith("2024-03-05 ") for line in lines) == 3
@@ -86,6 +95,8 @@ def test_the_web_page_has_further_pages_and_points_at_mistakes(filled: Installat
                 text: str = answer.read().decode()
             return text
 
+        assert "<td>languages</td><td class=n>30</td>" in get("/")
+        assert '"stage' in get("/api/status")
         first = get("/search?q=ferry")
         assert first.count("class=match") == 20
         assert "1 to 20 of 30 matches, lexical" in first

@@ -68,6 +68,7 @@ async def _status(request: Request) -> HTMLResponse:
         await mailkeep.quarantine(),
         now=datetime.now(UTC),
         mcp_enabled=mailkeep.settings.mcp_endpoint.enabled,
+        stages=await mailkeep.stage_statuses(),
     )
     return HTMLResponse(text)
 
@@ -87,7 +88,11 @@ async def _health(request: Request) -> Response:
 
 async def _api_status(request: Request) -> Any:
     mailkeep = _app(request)
-    return {"accounts": await mailkeep.status(), "quarantined": await mailkeep.quarantine()}
+    return {
+        "accounts": await mailkeep.status(),
+        "quarantined": await mailkeep.quarantine(),
+        "stages": await mailkeep.stage_statuses(),
+    }
 
 
 async def _search(

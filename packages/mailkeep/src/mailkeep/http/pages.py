@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from mailkeep.app import AccountReport, FolderReport, QuarantineEntry
 from mailkeep.display import counted, duration, neutralise, size
+from mailkeep.stages import StageStatus
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -47,13 +48,18 @@ def page(title: str, body: str, *, query: str = "") -> str:
 
 
 def status_page(
-    accounts: Sequence[AccountReport], quarantine: Sequence[QuarantineEntry], *, now: datetime, mcp_enabled: bool
+    accounts: Sequence[AccountReport],
+    quarantine: Sequence[QuarantineEntry],
+    *,
+    now: datetime,
+    mcp_enabled: bool,
+    stages: Sequence[StageStatus] = (),
 ) -> str:
-    """Counts and freshness per folder, what is quarantined and why, and how to connect."""
+    """Counts and freshness per folder, what is quarantined and why, work after arrival, and how to connect."""
     body = "".join(_account_section(account, now) for account in accounts) or (
         "<p>No account yet. Add one with <code>mailkeep account add</code>.</p>"
     )
-    body += _quarantine_section(quarantine)
+    body += _quarantine_section(quarantine) + _stages_section(stages)
     if mcp_enabled:
         body += (
             "<h2>Connect</h2><p>MCP endpoint: <code>/mcp</code> on this address, or <code>mailkeep mcp</code> "
@@ -151,6 +157,18 @@ def _quarantine_section(entries: Sequence[QuarantineEntry]) -> str:
         "<h2>Quarantined</h2><p>These messages could not be stored. Retry with "
         f"<code>mailkeep sync --retry-quarantined</code>.</p><table><thead>{head}</thead><tbody>{rows}</tbody></table>"
     )
+
+
+def _stages_section(stages: Sequence[StageStatus]) -> str:
+    if not stages:
+        return ""
+    rows = "".join(
+        f"<tr><td>{_text(one.name)}</td><td class=n>{one.done}</td><td class=n>{one.outstanding}</td>"
+        f"<td class=n>{one.failed}</td></tr>"
+        for one in stages
+    )
+    head = "<tr><th>Stage<th class=n>Done<th class=n>Outstanding<th class=n>Impossible</tr>"
+    return f"<h2>Work after arrival</h2><table><thead>{head}</thead><tbody>{rows}</tbody></table>"
 
 
 def result_block(
