@@ -90,6 +90,12 @@ async def begin(
     return count
 
 
+async def take_back(db: Database, reading: Reading, position: int) -> None:
+    """Do not count an attempt that was stopped on purpose."""
+    async with db.connection() as connection:
+        await connection.execute(_SQL["take_back"], {**reading.values(), "position": position})
+
+
 async def keep(
     connection: Connection, reading: Reading, position: int, extraction: Extraction, *, spelling: Spelling
 ) -> None:

@@ -35,6 +35,12 @@ ON CONFLICT (stored_email_id, attachment_position) DO UPDATE
 SET attempt_count = email_attachment_texts.attempt_count + 1, last_attempt_at = excluded.last_attempt_at
 RETURNING attempt_count;
 
+-- name: take_back
+-- An attempt that was stopped on purpose counts for nothing.
+UPDATE email_attachment_texts SET attempt_count = attempt_count - 1
+WHERE stored_email_id = %(id)s AND attachment_position = %(position)s AND document_extracted_at = %(extracted_at)s
+    AND rule_version = %(rules)s AND outcome IS NULL;
+
 -- name: keep_outcome
 -- What became of an attachment.
 UPDATE email_attachment_texts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import time
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from mailkeep.attachments.model import Spelling
 from mailkeep.attachments.queries import Content, Reading
 from mailkeep.config import AttachmentTextSettings
 from mailkeep.db import Database
-from mailkeep.errors import AttachmentReaderUnavailable, ConcurrencyConflict
+from mailkeep.errors import AttachmentReaderUnavailable, ConcurrencyConflict, MailkeepError
 from mailkeep.extraction import Bounds, Extraction, Outcome, format_of
 from mailkeep.extraction.formats import HEAD_OCTETS
 from mailkeep.extraction.model import FAILURES
@@ -120,7 +121,12 @@ class AttachmentStage:
         elif attempts > MAX_ATTEMPTS:
             extraction = Extraction(Outcome.GAVE_UP)
         else:
-            extraction = await worker.extract(file.octets, form, charset=file.charset, hint=file.charset_hint)
+            try:
+                extraction = await worker.extract(file.octets, form, charset=file.charset, hint=file.charset_hint)
+            except asyncio.CancelledError:
+                with contextlib.suppress(MailkeepError):
+                    await queries.take_back(self._db, reading, file.about.position)
+                raise
         async with self._db.connection() as connection:
             await queries.keep(connection, reading, file.about.position, extraction, spelling=self._spelling)
         return extraction

@@ -312,7 +312,7 @@ async def test_damaged_octets_are_not_read(db: Database) -> None:
 
 @pytest.mark.spec("FIND-101")
 async def test_a_stopped_pass_loses_nothing(db: Database) -> None:
-    """Cancelled in the middle of a file: the next pass does all of it."""
+    """Cancelled in the middle of a file: the next pass does all of it, and a stop on purpose is no attempt."""
     endless = files.pdf_with_content(b"BT /F 9 Tf " + b"(word) Tj " * 200_000 + b"ET")
     key = await stored(db, PDF, mail.File("b.pdf", "application/pdf", endless))
     work = stage(db, max_cpu_time="1s")
@@ -324,6 +324,8 @@ async def test_a_stopped_pass_loses_nothing(db: Database) -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     assert await outcomes(db, key) == [(0, "Extracted")]
+    counted = "SELECT attempt_count FROM email_attachment_texts ORDER BY attachment_position"
+    assert await rows(db, counted) == [(1,), (0,)]
     await work.run_pass(NOW)
     assert (await outcomes(db, key))[0] == (0, "Extracted")
     assert (await work.count()).outstanding == 0
