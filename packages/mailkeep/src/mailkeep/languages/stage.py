@@ -63,8 +63,8 @@ class LanguageStage:
         try:
             await self._db.redo(store)
         except UnwritableError:
-            refused = await self._one_by_one(findings, terms, now)
-            await self._db.redo(lambda c: give_up(c, excessive, reason=TOO_MANY_WORDS, rules=RULES, now=now))
+            refused = sum([not await self._alone(finding, terms, now) for finding in findings])
+            await self._pass_by(excessive, TOO_MANY_WORDS, now)
         return PassOutcome(
             done=len(findings) - refused,
             failed=len(excessive) + refused,
@@ -74,19 +74,24 @@ class LanguageStage:
     async def count(self) -> StageCounts:
         return await read_counts(self._db, rules=RULES)
 
-    async def _one_by_one(self, findings: Sequence[Findings], terms: Sequence[Terms], now: datetime) -> int:
-        """Isolate what the database refuses; how many those are."""
-        refused = 0
-        for finding in findings:
-            own = [one for one in terms if one.id == finding.id]
-            try:
-                await self._db.redo(lambda c, f=finding, t=own: write(c, [f], t, rules=RULES, now=now))  # type: ignore[misc]
-            except UnwritableError:
-                refused += 1
-                await self._db.redo(
-                    lambda c, f=finding: give_up(c, [f.id], reason=REFUSED_BY_DATABASE, rules=RULES, now=now)  # type: ignore[misc]
-                )
-        return refused
+    async def _alone(self, finding: Findings, terms: Sequence[Terms], now: datetime) -> bool:
+        """Write one document's findings; False when the database refuses them, which is then recorded."""
+
+        async def store(connection: Connection) -> None:
+            await write(connection, [finding], [one for one in terms if one.id == finding.id], rules=RULES, now=now)
+
+        try:
+            await self._db.redo(store)
+        except UnwritableError:
+            await self._pass_by([finding.id], REFUSED_BY_DATABASE, now)
+            return False
+        return True
+
+    async def _pass_by(self, ids: Sequence[UUID], reason: str, now: datetime) -> None:
+        async def store(connection: Connection) -> None:
+            await give_up(connection, ids, reason=reason, rules=RULES, now=now)
+
+        await self._db.redo(store)
 
 
 def _within_bounds(found: Sequence[Outstanding]) -> list[Outstanding]:
