@@ -54,7 +54,7 @@ SELECT id, tenant_id, principal_id, 'usr_ann@mail.example', 'inbound', convert_t
     jsonb_build_array(jsonb_build_object('kind', 'case', 'id', (n % 500)::text)), created_at,
     'Lorem ipsum dolor',
     to_tsvector('pg_catalog.simple', 'report of the week sender ' || n || ' '
-        || (SELECT string_agg('w' || (n * 7919 + k * 104729) % 4000, ' ') FROM generate_series(1, 60) AS k)
+        || (SELECT string_agg('w' || (n * 7919::bigint + k * 104729) % 4000, ' ') FROM generate_series(1, 60) AS k)
         || CASE WHEN n % 3 = 0 THEN ' common' ELSE '' END || CASE WHEN n % 100 = 0 THEN ' hundredth' ELSE '' END
         || CASE WHEN n % 5000 = 0 THEN ' rare' ELSE '' END || CASE WHEN n < {mailbox} / 20 THEN ' early' ELSE '' END)
     || array_to_tsvector(ARRAY['M' || left(md5(length(tenant_id) || ':' || tenant_id || ':' || principal_id), 16),

@@ -32,6 +32,10 @@ CREATE TABLE public.principal (
     tenant_id text NOT NULL REFERENCES public.tenant (id) ON DELETE CASCADE
 );
 """
+PEOPLE = """
+INSERT INTO public.tenant VALUES ('acme'), ('other');
+INSERT INTO public.principal VALUES ('ann', 'acme'), ('bob', 'acme'), ('oda', 'other'), ('ole', 'other');
+"""
 
 
 @pytest.fixture(scope="session")
@@ -62,10 +66,7 @@ def host_template(inbox_server: str) -> str:
         connection.execute(f"CREATE DATABASE {HOST_TEMPLATE}")  # type: ignore[call-overload]
     with psycopg.connect(psycopg.conninfo.make_conninfo(inbox_server, dbname=HOST_TEMPLATE)) as connection:
         connection.execute(CONTROL_PLANE)
-        connection.execute("INSERT INTO public.tenant VALUES ('acme'), ('other')")
-        connection.execute(
-            "INSERT INTO public.principal VALUES ('ann', 'acme'), ('bob', 'acme'), ('oda', 'other'), ('ole', 'other')"
-        )
+        connection.execute(PEOPLE)
     return HOST_TEMPLATE
 
 
@@ -96,10 +97,20 @@ def host_dsn(inbox_server: str, host_template: str) -> Iterator[str]:
     yield from temporary_database(inbox_server, template=host_template)
 
 
-@pytest.fixture
-def inbox_dsn(inbox_server: str, inbox_template: str) -> Iterator[str]:
-    """A migrated database of a host."""
+@pytest.fixture(scope="session")
+def inbox_database(inbox_server: str, inbox_template: str) -> Iterator[str]:
+    """A migrated database that the tests of a session use one after the other."""
     yield from temporary_database(inbox_server, template=inbox_template)
+
+
+@pytest.fixture
+def inbox_dsn(inbox_database: str) -> Iterator[str]:
+    """A migrated database of a host, without mail. Tests that change its schema take `host_dsn`."""
+    yield inbox_database
+    with psycopg.connect(inbox_database, autocommit=True) as connection:
+        connection.execute("TRUNCATE mailbox.principal_mail, mailbox.mailbox, mailbox.mailbox_event")
+        connection.execute("DELETE FROM public.tenant")
+        connection.execute(PEOPLE)
 
 
 @pytest.fixture(params=DRIVERS)

@@ -56,28 +56,24 @@ async def test_four_cold_starts_at_once_apply_each_migration_once(host: AsyncEng
     """Replicas that start together, on a foreign search_path, record each migration once; a re-run says nothing."""
     async with host.begin() as connection:
         await connection.execute(text("CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.mailbox (id integer)"))
-        await connection.execute(text("ALTER ROLE postgres SET search_path = elsewhere"))
-    try:
-        await host.dispose()
-        await asyncio.gather(*(run_mailbox_migrations(host) for _ in range(4)))
-        assert await ledger(host) == [migration.id for migration in mailbox_migrations()]
-        assert (await ledger(host))[:3] == [
-            "0001_principal_mailbox",
-            "0002_mail_threading_headers",
-            "0003_mail_references",
-        ]
-        notices: list[str] = []
-        async with host.connect() as connection:
-            raw = await connection.get_raw_connection()
-            driver = raw.driver_connection
-            assert isinstance(driver, psycopg.AsyncConnection)
-            driver.add_notice_handler(lambda notice: notices.append(str(notice.message_primary)))
-            await run_mailbox_migrations(connection)
-        assert notices == []
-        await check_mailbox_schema(host)
-    finally:
-        async with host.begin() as connection:
-            await connection.execute(text("ALTER ROLE postgres RESET search_path"))
+        await connection.execute(text(f"ALTER DATABASE {host.url.database} SET search_path = elsewhere"))
+    await host.dispose()
+    await asyncio.gather(*(run_mailbox_migrations(host) for _ in range(4)))
+    assert await ledger(host) == [migration.id for migration in mailbox_migrations()]
+    assert (await ledger(host))[:3] == [
+        "0001_principal_mailbox",
+        "0002_mail_threading_headers",
+        "0003_mail_references",
+    ]
+    notices: list[str] = []
+    async with host.connect() as connection:
+        raw = await connection.get_raw_connection()
+        driver = raw.driver_connection
+        assert isinstance(driver, psycopg.AsyncConnection)
+        driver.add_notice_handler(lambda notice: notices.append(str(notice.message_primary)))
+        await run_mailbox_migrations(connection)
+    assert notices == []
+    await check_mailbox_schema(host)
 
 
 @pytest.mark.spec("INBOX-18", "INBOX-19")
