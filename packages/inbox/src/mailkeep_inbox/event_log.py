@@ -34,12 +34,18 @@ MAX_EVENT_PAGE: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """Events in order. `next` goes into the following read; `is_complete` is False when some are gone for good."""
+    """Events in order. `next` goes into the following read; `is_complete` is False when some are gone for good.
+
+    `seqs` tells the events apart, one number each, for readers that go back to a horizon and must not repeat.
+    `horizon` is the position to keep once every page is read: the one of the first page.
+    """
 
     events: tuple[PendingEvent, ...]
     next: str
     has_more: bool
     is_complete: bool
+    seqs: tuple[int, ...]
+    horizon: str
 
 
 class _Place(NamedTuple):
@@ -121,7 +127,8 @@ async def _read(db: Handle, name: str, scope: dict[str, Any], after: str, limit:
         head.floor_seq is None or place >= (head.floor_transaction, head.floor_seq)
     )
     following = _Place(head.horizon, 0) if last is None else _Place(last.transaction_id, last.seq)
-    return EventPage(events, str(following), has_more, reaches_back)
+    seqs = tuple(row.seq for row in found[:limit])
+    return EventPage(events, str(following), has_more, reaches_back, seqs, str(_Place(head.horizon, 0)))
 
 
 __all__ = [
