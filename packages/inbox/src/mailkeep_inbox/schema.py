@@ -150,7 +150,9 @@ _index(principal_mail, "principal_id", "principal_id")
 _index(mailbox, "tenant_id_principal_id_active", *_PAGE, where=_ACTIVE)
 _index(mailbox, "tenant_id_principal_id_unread", *_PAGE,
        where="direction = 'inbound' AND read_at IS NULL AND archived_at IS NULL AND trashed_at IS NULL")  # fmt: skip
-_index(mailbox, "tenant_id_principal_id_priority", *_PAGE[:2], "priority", *_PAGE[2:], where=_ACTIVE)
+_index(mailbox, "tenant_id_principal_id_priority", *_PAGE[:2], "priority", *_PAGE[2:],
+       where=f"{_ACTIVE} AND priority IS NOT NULL")  # fmt: skip
+_index(mailbox, "tenant_id_principal_id_no_priority", *_PAGE, where=f"{_ACTIVE} AND priority IS NULL")
 _index(mailbox, "tenant_id_principal_id_archived_at", *_PAGE, where="archived_at IS NOT NULL AND trashed_at IS NULL")
 _index(mailbox, "tenant_id_principal_id_trashed_at", *_PAGE, where="trashed_at IS NOT NULL")
 _index(mailbox, "tenant_id_principal_id_outbound", *_PAGE, where="direction = 'outbound'")

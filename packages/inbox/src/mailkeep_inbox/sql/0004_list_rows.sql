@@ -69,7 +69,11 @@ CREATE INDEX mailbox_tenant_id_principal_id_unread_idx
     WHERE direction = 'inbound' AND read_at IS NULL AND archived_at IS NULL AND trashed_at IS NULL;
 CREATE INDEX mailbox_tenant_id_principal_id_priority_idx
     ON mailbox.mailbox (tenant_id, principal_id, priority, created_at DESC, id DESC)
-    WHERE direction = 'inbound' AND archived_at IS NULL AND trashed_at IS NULL;
+    WHERE direction = 'inbound' AND archived_at IS NULL AND trashed_at IS NULL AND priority IS NOT NULL;
+-- Messages without a priority have an index of their own: the planner takes no order from a column that IS NULL.
+CREATE INDEX mailbox_tenant_id_principal_id_no_priority_idx
+    ON mailbox.mailbox (tenant_id, principal_id, created_at DESC, id DESC)
+    WHERE direction = 'inbound' AND archived_at IS NULL AND trashed_at IS NULL AND priority IS NULL;
 CREATE INDEX mailbox_tenant_id_principal_id_archived_at_idx
     ON mailbox.mailbox (tenant_id, principal_id, created_at DESC, id DESC)
     WHERE archived_at IS NOT NULL AND trashed_at IS NULL;
