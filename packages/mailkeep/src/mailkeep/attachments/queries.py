@@ -25,6 +25,9 @@ _SQL: Final = load_queries("mailkeep.attachments")
 MAX_INDEXED_SEGMENTS: Final = 100
 """Pieces of all attachments of one message that the index takes: about 200,000 characters."""
 TOO_LONG: Final = "54000"
+HEADLINE_BEFORE: Final = 150
+HEADLINE_PART: Final = 800
+"""Characters of a piece that a headline is cut from, where a word is found as it was typed."""
 MAX_MEDIA_TYPE: Final = 255
 _MARKS: Final = re.compile(r"[\W_]+")
 
@@ -218,6 +221,7 @@ async def find_hits(
     whole: str,
     some: str,
     stemmed: Sequence[Stemmed],
+    needles: Sequence[str],
     configuration: str,
     options: str,
     per_message: int,
@@ -225,11 +229,15 @@ async def find_hits(
     """Where in the attachments of these messages a search found its words, the best of each message first.
 
     `whole` is the tsquery of what is asked for, `some` holds for any word of it, `stemmed` is `some` for headlines.
+    `needles` are its words in lower case.
     """
     values = {
         "ids": list(ids),
         "whole": whole,
         "some": some,
+        "needles": list(needles),
+        "before": HEADLINE_BEFORE,
+        "part": HEADLINE_PART,
         "marks": [one.mark for one in stemmed],
         "configurations": [one.configuration for one in stemmed],
         "stemmed": [one.query for one in stemmed],

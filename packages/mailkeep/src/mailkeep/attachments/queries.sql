@@ -119,9 +119,11 @@ WHERE s.stored_email_id = %(id)s AND s.attachment_position = %(position)s
 -- name: hits
 -- Of each message the attachments in which the words of a query stand: those that hold all of them, or, where neither
 -- an attachment nor the message itself does, those that hold some. The best piece of each is cut for a snippet, in the
--- words of its own language.
+-- words of its own language, from the first needle on, since a headline's cost is its length.
 SELECT found.stored_email_id, found.attachment_position, found.file_name, found.media_type,
-    coalesce(ts_headline(coalesce(l.configuration, %(configuration)s)::regconfig, found.segment_text,
+    coalesce(ts_headline(coalesce(l.configuration, %(configuration)s)::regconfig,
+        CASE WHEN needle.first IS NULL THEN found.segment_text
+            ELSE substr(found.segment_text, greatest(1, needle.first - %(before)s), %(part)s) END,
         coalesce(l.query::tsquery, %(some)s::tsquery), %(options)s), ''),
     coalesce(found.segment_text, '')
 FROM (
@@ -150,6 +152,9 @@ FROM (
 JOIN email_search_documents d ON d.stored_email_id = found.stored_email_id
 LEFT JOIN unnest(%(marks)s::text[], %(configurations)s::text[], %(stemmed)s::text[]) AS l (mark, configuration, query)
     ON found.segment_vector @@ l.mark::tsquery AND l.query <> ''
+CROSS JOIN LATERAL (
+    SELECT min(nullif(strpos(lower(found.segment_text), n.word), 0)) AS first FROM unnest(%(needles)s::text[]) AS n (word)
+) needle
 WHERE found.place <= %(per_message)s
     AND CASE WHEN found.any_holds_all THEN found.holds_all ELSE NOT d.search_vector @@ %(whole)s::tsquery END
 ORDER BY found.stored_email_id, found.place;

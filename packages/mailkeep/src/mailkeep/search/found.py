@@ -36,8 +36,10 @@ async def find_in_attachments(
         return {}
     configuration = settings.persistence.text_search_configuration
     whole = await compile_query(connection, wanted, configuration=configuration, languages=languages)
-    any_word = AnyOf(tuple(_leaves(wanted)))
-    some = await compile_query(connection, any_word, configuration=configuration, languages=languages)
+    some = whole
+    if isinstance(wanted, AllOf | AnyOf):
+        any_word = AnyOf(tuple(_leaves(wanted)))
+        some = await compile_query(connection, any_word, configuration=configuration, languages=languages)
     if whole is None or some is None:
         return {}
     hits = await find_hits(
@@ -46,6 +48,7 @@ async def find_in_attachments(
         whole=whole.text,
         some=some.text,
         stemmed=[Stemmed(language_mark(one), STEMMED[one], query or "") for one, query in some.stemmed.items()],
+        needles=[needle.lower() for needle, _ in needles],
         configuration=configuration,
         options=headline_options(settings.mailbox_search),
         per_message=HITS_PER_MESSAGE,
