@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -121,6 +122,8 @@ class Endpoint:
     port: int = 0
     script: Script = field(default=lambda body: answer(body))
     requests: list[tuple[dict[str, str], dict[str, Any]]] = field(default_factory=list)
+    is_silent: bool = False
+    received: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 def answer(
@@ -148,8 +151,12 @@ def status(code: int, **headers: str) -> Script:
 async def scripted_endpoint() -> AsyncIterator[Endpoint]:
     """The server for the length of the block."""
     found = Endpoint()
+    serving: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        serving.add(task)
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
@@ -157,6 +164,10 @@ async def scripted_endpoint() -> AsyncIterator[Endpoint]:
                 body = json.loads(await reader.readexactly(int(headers.get("content-length", "0"))) or b"{}")
                 raw = dict(line.split(": ", 1) for line in head[1:] if ": " in line)
                 found.requests.append(({key.lower(): value for key, value in raw.items()}, body))
+                found.received.set()
+                if found.is_silent:
+                    await reader.read()
+                    return
                 code, octets, extra = found.script(body)
                 lines = [
                     f"HTTP/1.1 {code} X",
@@ -165,10 +176,12 @@ async def scripted_endpoint() -> AsyncIterator[Endpoint]:
                 ]
                 writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + octets)
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         finally:
             writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     found.port = server.sockets[0].getsockname()[1]
@@ -176,4 +189,6 @@ async def scripted_endpoint() -> AsyncIterator[Endpoint]:
         yield found
     finally:
         server.close()
-        server.close_clients() if hasattr(server, "close_clients") else None
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)

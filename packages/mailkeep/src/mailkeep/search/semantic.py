@@ -57,7 +57,7 @@ async def rank(
     """
     if meaning.profile is None or meaning.vector is None or not selection.folders:
         return []
-    search = _Search(selection, meaning.profile, meaning.vector, strict)
+    search = VectorSearch(selection, meaning.profile, meaning.vector, strict)
     if await search.is_broad(connection) and await _serves_broad_scopes(connection, meaning.profile):
         found = await search.by_index(connection, limit=limit)
         if found is not None:
@@ -80,7 +80,7 @@ async def _serves_broad_scopes(connection: Connection, profile: Profile) -> bool
     return row is not None and row[1] and tuple(int(part) for part in row[0].split(".")[:2]) >= _ITERATIVE_SINCE
 
 
-class _Search:
+class VectorSearch:
     """One query's statements."""
 
     def __init__(

@@ -94,11 +94,13 @@ async def test_a_new_model_is_read_only_when_complete_and_the_former_vectors_go(
     await new.embeddings.activate()
     await new.stage.run_pass(new.clock())
     report = await new.embeddings.report()
-    assert report.serving is not None and report.serving.profile.identity.model_identifier == "old"
+    assert report.serving is not None
+    assert report.serving.profile.identity.model_identifier == "old"
     assert (await old.embeddings.meaning("ferry")).state is SemanticState.AVAILABLE
     await new.embed()
     report = await new.embeddings.report()
-    assert report.serving is not None and report.serving.profile.identity.model_identifier == "new"
+    assert report.serving is not None
+    assert report.serving.profile.identity.model_identifier == "new"
     await new.stage.run_pass(new.clock())
     assert await scalar(db, "SELECT count(DISTINCT embedding_profile_id) FROM email_embeddings") == 1
     assert await scalar(db, "SELECT count(*) FROM pg_indexes WHERE indexname LIKE 'ix_email_embeddings_hnsw%%'") == 1
@@ -146,7 +148,8 @@ async def test_cancelling_removes_what_was_built_and_leaves_what_is_read(db: Dat
     await new.stage.run_pass(new.clock())
     assert await scalar(db, "SELECT count(DISTINCT embedding_profile_id) FROM email_embeddings") == 1
     report = await old.embeddings.report()
-    assert report.serving is not None and report.serving.profile.identity.model_identifier == "old"
+    assert report.serving is not None
+    assert report.serving.profile.identity.model_identifier == "old"
 
 
 @pytest.mark.spec("FIND-73")
@@ -197,7 +200,8 @@ async def test_an_edited_declaration_writes_and_spends_nothing(db: Database) -> 
     await edited.embed()
     report = await edited.embeddings.report()
     assert report.spend.consumed == spent
-    assert report.serving is not None and report.serving.estimate.outstanding_emails == 1
+    assert report.serving is not None
+    assert report.serving.estimate.outstanding_emails == 1
     assert report.activation_outstanding
     assert (await edited.embeddings.meaning("ferry")).state is SemanticState.DEGRADED
     assert await edited.embeddings.state() is SemanticState.DEGRADED
@@ -250,7 +254,7 @@ async def test_vectors_of_another_width_are_refused_and_two_widths_coexist(db: D
         await scalar(db, insert, chunk, profile.id, 24, "[1,2,3]")
     async with db.connection() as connection:
         await connection.execute(f"DROP INDEX ix_email_embeddings_hnsw_{profile.id.hex}")
-    with pytest.raises(Exception, match="wrote the same rows first|fk_email_embeddings"):
+    with pytest.raises(Exception, match=r"wrote the same rows first|fk_email_embeddings"):
         await scalar(db, insert, chunk, profile.id, 3, "[1,2,3]")
     await wide.stage.run_pass(wide.clock())
     assert await scalar(db, "SELECT count(DISTINCT dimension) FROM email_embeddings") == 2
