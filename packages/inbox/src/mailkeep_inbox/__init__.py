@@ -15,6 +15,8 @@ _MODULES: Final = {
         "MAX_ANCESTRY_NODES", "MAX_BULK", "MAX_FILTER_ACTION", "MAX_FRAME_BYTES", "MAX_PAGE", "MAX_RECIPIENTS",
         "MAX_REFS", "MAX_SSE_QUEUE", "MAX_THREAD_PAGE", "SNIPPET_CHARACTERS",
     ),
+    "bus": ("InMemoryMailboxEventBus", "create_in_memory_mailbox_event_bus"),
+    "bus_postgres": ("PostgresMailboxEventBus", "postgres_mailbox_event_bus"),
     "checks": ("assert_mailbox_scope", "assert_mailbox_tenant_id"),
     "cursors": (
         "MailboxCursor", "canonical_mailbox_filter", "canonical_mailbox_priorities", "decode_mailbox_cursor",
@@ -29,9 +31,10 @@ _MODULES: Final = {
         "EventPage", "mailbox_event_position", "prune_mailbox_events", "read_events_of_all_mailboxes",
         "read_mailbox_events",
     ),
-    "events": ("MailboxEventBus", "publish_mailbox_event"),
+    "events": ("MailboxEventBus", "is_mailbox_event", "publish_mailbox_event"),
     "frames": ("DecodedFrame", "build_mail_frame", "decode_mail_frame"),
     "handle": ("Handle", "create_mailbox_db"),
+    "http.mount": ("mailbox_asgi_app", "mount_mailbox"),
     "keys": ("extract_sender_mailbox_address", "generate_mailbox_message_id", "mailbox_key"),
     "lists": ("count_unread_active_mailbox", "list_user_mailbox", "read_mailbox_message_by_message_id"),
     "migrate": ("check_mailbox_schema", "mailbox_ddl", "mailbox_migrations", "run_mailbox_migrations"),
@@ -47,6 +50,7 @@ _MODULES: Final = {
         "mark_mailbox_message_read", "mark_mailbox_message_unread", "restore_mailbox_message",
         "snooze_mailbox_message", "trash_mailbox_message",
     ),
+    "openapi": ("mailbox_openapi",),
     "persist": (
         "DedupeConflict", "MailboxPersistArgs", "PersistedRow", "RefsRequest", "SenderAuthorization",
         "create_mailbox_persist",
@@ -59,6 +63,9 @@ _MODULES: Final = {
     "schema": ("mailbox", "mailbox_event", "metadata", "principal_mail"),
     "search": ("search_user_mailbox",),
     "sender_displays": ("attach_from_display",),
+    "shapes": (
+        "is_mailbox_bulk_result", "is_mailbox_detail", "is_mailbox_item", "is_mailbox_page", "is_mailbox_thread_page",
+    ),
     "threads": ("read_mailbox_thread",),
     "vocabulary": ("MailboxVocabulary", "assert_mailbox_vocabulary"),
     "write": (

@@ -97,7 +97,7 @@ def expected_indexes() -> dict[str, str]:
     return {
         str(index.name): index_form(str(CreateIndex(index).compile(dialect=postgresql.dialect())))  # type: ignore[no-untyped-call]
         for table in OUR_TABLES
-        for index in table.indexes
+        for index in sorted(table.indexes, key=lambda each: str(each.name))
     }
 
 
@@ -113,7 +113,7 @@ def expected_constraints() -> dict[str, str]:
     return {
         f"{table.name}.{constraint.name}": _constraint_text(constraint)
         for table in OUR_TABLES
-        for constraint in table.constraints
+        for constraint in sorted(table.constraints, key=lambda each: str(each.name))
         if isinstance(constraint, (PrimaryKeyConstraint, ForeignKeyConstraint))
     }
 
