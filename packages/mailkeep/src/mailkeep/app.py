@@ -18,6 +18,7 @@ from uuid import UUID
 from pydantic import SecretStr
 
 from mailkeep.attachments import AttachmentText, attachment_readings, attachment_text, count_outcomes
+from mailkeep.background import Background
 from mailkeep.config import AccountKind, AccountSettings, MailSynchronizationSettings, Settings, load_settings
 from mailkeep.db import Database, SchemaStatus, SqlResult, psql_environment, read_only
 from mailkeep.db import status as schema_status
@@ -34,6 +35,7 @@ from mailkeep.errors import (
     ReaderError,
 )
 from mailkeep.imap import PauseReason, ReadOnlySession, Timeouts
+from mailkeep.jobs import Worker
 from mailkeep.languages import LanguageStage
 from mailkeep.mailbox import (
     AccountId,
@@ -268,6 +270,22 @@ class App:
         if self._stage_runner is not None:
             self._stage_runner.wake()
 
+    @property
+    def background(self) -> Background:
+        """The work that runs as jobs."""
+        limits = reading_limits(self.settings.mail_synchronization)
+        return Background(self.db, self.settings, self.home, limits, utc_now)
+
+    async def work(self, stop: asyncio.Event) -> None:
+        """Work at jobs until `stop`; attempts under way are then given back."""
+        background = self.background
+        worker = Worker(self.db, self.settings.jobs, background.handlers(), schedules=background.schedules())
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(worker.run())
+            await stop.wait()
+            worker.stop()
+            await running
+
     async def derive(
         self, names: Sequence[str] = (), *, report: Callable[[StageResult], None] | None = None
     ) -> tuple[StageResult, ...]:
@@ -456,7 +474,8 @@ def stages_of(settings: Settings, db: Database, embeddings: Embeddings) -> tuple
     if settings.attachment_text.enabled:
         stages.append(attachment_stage(db, settings, limits=reading_limits(settings.mail_synchronization)))
     if embeddings.declared is not None:  # without a model, passages would be of no use
-        stages += [PassageStage(db, settings), EmbeddingStage(db, settings, embeddings)]
+        stages.append(PassageStage(db, settings))
+    stages.append(EmbeddingStage(db, settings, embeddings))  # without a model, it removes what is no longer wanted
     return tuple(stages)
 
 

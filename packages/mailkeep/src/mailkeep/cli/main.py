@@ -16,6 +16,7 @@ from mailkeep.cli import (
     database,
     deriving,
     embedding,
+    jobs,
     keys,
     mail,
     read,
@@ -77,6 +78,8 @@ app.command("export")(transfer.export_mail)
 app.command("serve")(serving.serve)
 app.command("mcp")(serving.mcp)
 app.add_typer(searches.app, name="searches")
+app.command("worker")(jobs.worker)
+app.add_typer(jobs.app, name="jobs")
 app.add_typer(mail.app, name="mail")
 app.add_typer(database.app, name="db")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import Annotated
 
@@ -39,9 +40,11 @@ async def _serve(port: int | None, *, mirrors: bool) -> None:
         stop = stop_on_signals()
         async with serve_http(create_app(mailkeep), listener):
             _say_how_to_connect(mailkeep, listener.url)
-            if mirrors and mailkeep.settings.mail_synchronization.enabled:
-                await mailkeep.supervise(stop)
-            await stop.wait()  # at once when the supervisor ran, since it ends by the same event
+            async with asyncio.TaskGroup() as group:
+                group.create_task(mailkeep.work(stop))
+                if mirrors and mailkeep.settings.mail_synchronization.enabled:
+                    group.create_task(mailkeep.supervise(stop))
+                await stop.wait()
             say("Stopping…")
 
 

@@ -24,6 +24,7 @@ from mailkeep.config.embeddings import (
     EndpointKind,
 )
 from mailkeep.config.home import home
+from mailkeep.config.jobs import JobsSettings, JobType, JobTypeSettings, ScheduleSettings
 from mailkeep.config.load import load_settings, posture_warnings
 from mailkeep.config.model import (
     AttachmentTextSettings,
@@ -40,29 +41,33 @@ from mailkeep.config.presets import connections_allowed
 from mailkeep.config.secrets import check_references, resolve_key, resolve_secret
 
 __all__ = [
-    "AccountKind",
     "FIRST_PARTY_ADDRESS",
     "MAX_INDEXED_DIMENSION",
+    "AccountKind",
     "AccountSettings",
     "AttachmentTextSettings",
     "AuthenticationMechanism",
     "ConnectionSecurity",
     "DataEncryptionSettings",
-    "EmailContentSettings",
     "DistanceMetric",
-    "ExpungedEmailDisposition",
+    "EmailContentSettings",
     "EmbeddingBackfillSettings",
     "EmbeddingEndpointSettings",
     "EmbeddingsSettings",
     "EndpointKind",
+    "ExpungedEmailDisposition",
     "FolderMapping",
     "HttpSettings",
+    "JobType",
+    "JobTypeSettings",
+    "JobsSettings",
     "MailSynchronizationSettings",
     "MailboxSearchSettings",
     "McpEndpointSettings",
     "OAuthGrant",
     "OAuthSettings",
     "PersistenceSettings",
+    "ScheduleSettings",
     "Settings",
     "SpecialUse",
     "TransportSecuritySettings",

@@ -310,6 +310,9 @@ class Settings(BaseSettings):
         default=EmailContentSettings(), description="Bounds of reading stored emails."
     )
     mcp_endpoint: McpEndpointSettings = Field(default=McpEndpointSettings(), description="The MCP endpoint.")
+    jobs: JobsSettings = Field(
+        default=JobsSettings(), description="Work in the background: how much of it runs, and what recurs."
+    )
     http: HttpSettings = Field(default=HttpSettings(), description="The listener of `mailkeep serve`.")
 
     @model_validator(mode="after")
@@ -326,6 +329,19 @@ class Settings(BaseSettings):
                     if account.oauth is not None and account.oauth.needs_refresh_token
                 ]
             )
+        return self
+
+    @model_validator(mode="after")
+    def _schedules_name_accounts(self) -> Self:
+        """A schedule for an account that does not exist would never do anything (JOB-46)."""
+        known = {account.account_id for account in self.mail_synchronization.accounts}
+        refuse(
+            [
+                (f"jobs.schedules[{position}].account", "is not the id of an account")
+                for position, schedule in enumerate(self.jobs.schedules)
+                if schedule.account is not None and schedule.account not in known
+            ]
+        )
         return self
 
     def account(self, account_id: str) -> AccountSettings | None:

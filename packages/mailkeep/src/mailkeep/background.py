@@ -1,0 +1,180 @@
+"""The work that runs as jobs: one handler per type, and the schedules that the settings declare.
+
+Each handler does what an operator's command does, through the same call, and may run twice: see `why_repeatable`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from uuid import UUID
+
+from mailkeep.config import AccountKind, AccountSettings, JobType, ScheduleSettings, Settings
+from mailkeep.config.recurrence import parse_recurrence
+from mailkeep.db import Database, uuid7
+from mailkeep.errors import AccountNotAccessible, JobQueueFull, MailkeepError
+from mailkeep.jobs import (
+    Handler,
+    JobRequest,
+    Payload,
+    Priority,
+    RederiveStoredMail,
+    RefusedAtCapacity,
+    RetryQuarantinedMail,
+    RunningJob,
+    Schedule,
+    VerifyMailbox,
+    enqueue_now,
+)
+from mailkeep.mailbox import AccountId, RederivationRun, rederivation_runs, rederive_pass, request_rederivation
+from mailkeep.sync import open_resources, retry_quarantined
+from mailkeep.upkeep import verify
+from mailkeep_message import Limits
+
+BUDGET_SHARE = 0.5
+"""The part of an attempt's time after which a segment ends and the next one is enqueued (JOB-12)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What the handlers work with."""
+
+    db: Database
+    settings: Settings
+    home: Path
+    limits: Limits
+    now: Callable[[], datetime]
+
+    def handlers(self) -> tuple[Handler, ...]:
+        """One handler for each type of this build."""
+        return (
+            Handler(
+                JobType.REDERIVE_STORED_MAIL,
+                self._rederive,
+                "a message read twice is written the same twice, and the walk goes on from its stored position",
+            ),
+            Handler(
+                JobType.RETRY_QUARANTINED_MAIL,
+                self._retry_quarantined,
+                "a message that left the quarantine is not in it any more",
+            ),
+            Handler(JobType.VERIFY_MAILBOX, self._verify, "comparing changes nothing, and what was filled is no hole"),
+        )
+
+    def schedules(self) -> tuple[Schedule, ...]:
+        """What the settings declare, one schedule for each account that a declaration reaches."""
+        return tuple(
+            _schedule(declared, account)
+            for declared in self.settings.jobs.schedules
+            for account in self.settings.mail_synchronization.accounts
+            if _reaches(declared, account)
+        )
+
+    async def ask(self, payload: Payload) -> UUID:
+        """Enqueue for somebody who waits, ahead of ordinary work; the job's id. Raises JobQueueFull (JOB-19)."""
+        key = f"{payload.account_id}/asked#{uuid7(self.now())}"
+        request = JobRequest(key, payload, account_id=payload.account_id, priority=Priority.INTERACTIVE)
+        answer = await enqueue_now(self.db, request, settings=self.settings.jobs)
+        if isinstance(answer, RefusedAtCapacity):
+            raise JobQueueFull("too many jobs of that type wait already; see: mailkeep jobs list --state pending")
+        return answer.id
+
+    async def _rederive(self, job: RunningJob) -> Mapping[str, int]:
+        payload = job.payload
+        assert isinstance(payload, RederiveStoredMail)
+        run = await self._run_of(payload)
+        ends = time.monotonic() + job.time_budget.total_seconds() * BUDGET_SHARE
+        while run is not None and run.ended_at is None:
+            run = await rederive_pass(self.db, run, limits=self.limits, now=self.now)
+            await job.report(run.rederived + run.unreadable + run.missing_content)
+            if run.ended_at is None and time.monotonic() >= ends:
+                await self._next_segment(payload, run)
+                break
+        if run is None:
+            return {}
+        return {"rederived": run.rederived, "unreadable": run.unreadable, "missing_content": run.missing_content}
+
+    async def _run_of(self, payload: RederiveStoredMail) -> RederivationRun | None:
+        """The run that a segment works at; the first one asks for it. None when a later request replaced it."""
+        account_id = AccountId(payload.account_id)
+        if payload.run_id is None:
+            return await request_rederivation(self.db, account_id, alias=payload.folder_alias, now=self.now())
+        runs = await rederivation_runs(self.db, account_id)
+        return next((run for run in runs if str(run.run_id) == payload.run_id), None)
+
+    async def _next_segment(self, payload: RederiveStoredMail, run: RederivationRun) -> None:
+        following = replace(payload, run_id=str(run.run_id), segment=payload.segment + 1)
+        key = f"{payload.account_id}/{payload.folder_alias or '*'}/{run.run_id}#{following.segment}"
+        request = JobRequest(key, following, account_id=payload.account_id)
+        answer = await enqueue_now(self.db, request, settings=self.settings.jobs)
+        if isinstance(answer, RefusedAtCapacity):
+            raise JobQueueFull("the next segment finds no room in the queue; this one is tried again")
+
+    async def _retry_quarantined(self, job: RunningJob) -> Mapping[str, int]:
+        payload = job.payload
+        assert isinstance(payload, RetryQuarantinedMail)
+        account = self._account(payload.account_id)
+        async with open_resources(self.db, self.settings, self.home) as resources:
+            folders = await retry_quarantined(resources, account.account_id, alias=payload.folder_alias)
+        return {
+            "stored": sum(folder.arrivals.stored for folder in folders),
+            "gone": sum(folder.gone for folder in folders),
+        }
+
+    async def _verify(self, job: RunningJob) -> Mapping[str, int]:
+        payload = job.payload
+        assert isinstance(payload, VerifyMailbox)
+        account = self._account(payload.account_id)
+        (result,) = await verify(
+            self.db, self.settings, self.home, [account], alias=payload.folder_alias, fill=payload.fill
+        )
+        if isinstance(result.proof, MailkeepError):
+            raise result.proof
+        folders = [folder.counts for folder in result.proof.folders]
+        return {
+            "folders": len(folders),
+            "holes": sum(counts.holes for counts in folders),
+            "filled": sum(counts.filled for counts in folders),
+            "unproven": len(result.proof.unproven),
+        }
+
+    def _account(self, account_id: str) -> AccountSettings:
+        account = self.settings.account(account_id)
+        if account is None:
+            raise AccountNotAccessible("the account of this job is not configured any more")
+        return account
+
+
+def payload_of(job_type: JobType, account_id: str, *, folder: str | None, fill: bool) -> Payload:
+    """The payload of a type of work for an account; `fill` counts for verifying only."""
+    match job_type:
+        case JobType.REDERIVE_STORED_MAIL:
+            return RederiveStoredMail(account_id, folder)
+        case JobType.RETRY_QUARANTINED_MAIL:
+            return RetryQuarantinedMail(account_id, folder)
+        case JobType.VERIFY_MAILBOX:
+            return VerifyMailbox(account_id, folder, fill=fill)
+
+
+def applies_to(job_type: JobType, account: AccountSettings) -> bool:
+    """Whether a type of work makes sense for an account: one that imports fill has no server to ask."""
+    return job_type is JobType.REDERIVE_STORED_MAIL or account.kind is AccountKind.IMAP
+
+
+def _reaches(declared: ScheduleSettings, account: AccountSettings) -> bool:
+    return declared.account in (None, account.account_id) and applies_to(declared.job, account)
+
+
+def _schedule(declared: ScheduleSettings, account: AccountSettings) -> Schedule:
+    folder = None if declared.folder is None else declared.folder.strip().upper()
+    return Schedule(
+        schedule_id=f"{account.account_id}/{declared.name}",
+        recurrence=parse_recurrence(declared.recurrence),
+        payload=payload_of(declared.job, account.account_id, folder=folder, fill=declared.fill),
+        account_id=account.account_id,
+        jitter=declared.jitter,
+        until=declared.until,
+    )
