@@ -7,7 +7,18 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from . import attachment_text, first_sync, lexical_search, many_folders, reader, relevance, rivals, timeline
+from . import (
+    attachment_text,
+    first_sync,
+    inbox_pages,
+    lexical_search,
+    many_folders,
+    reader,
+    relevance,
+    rivals,
+    semantic,
+    timeline,
+)
 from .corpus import CorpusUnavailableError
 from .figure import Figure
 from .process import CommandFailedError
@@ -17,7 +28,9 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "first_sync": first_sync.measure,
     "many_folders": many_folders.measure,
     "timeline": timeline.measure,
+    "inbox_pages": inbox_pages.measure,
     "lexical_search": lexical_search.measure,
+    "semantic": semantic.measure,
     "attachment_text": attachment_text.measure,
     "relevance": relevance.measure,
 }

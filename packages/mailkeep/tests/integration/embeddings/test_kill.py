@@ -18,7 +18,7 @@ from mailkeep.db import Database
 
 pytestmark = pytest.mark.anyio
 MAILS = 12
-ROUNDS = int(os.environ.get("MAILKEEP_KILLS", "4"))
+ROUNDS = int(os.environ.get("MAILKEEP_KILLS", "2"))
 
 
 @pytest.mark.spec("FIND-69", "FIND-71", "FIND-72", "FIND-87", "FIND-91")
