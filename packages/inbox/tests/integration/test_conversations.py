@@ -217,3 +217,40 @@ async def test_any_text_is_indexed(psycopg_engine: AsyncEngine) -> None:
     await write(psycopg_engine, subject="long", body="日" * 300_000 + " end")
     await write(psycopg_engine, subject="solid", body="x" * 1_000_000)
     assert await found(psycopg_engine, "w77") == ["big"]
+
+
+@pytest.mark.spec("INBOX-101")
+async def test_thread_pages_use_the_index_that_their_size_wants(psycopg_engine: AsyncEngine) -> None:
+    """Few messages under a ref: the index of refs and the index of msg-ids. Most of them: an ordered scan, no sort."""
+    from sqlalchemy import event
+
+    await rows(psycopg_engine, """
+        INSERT INTO mailbox.principal_mail (id, tenant_id, principal_id, address, direction, raw, message_id, in_reply_to,
+            refs, created_at)
+        SELECT 'n' || n, 'acme', 'ann', 'a', 'inbound', '', '<n' || n || '@x>', '<n' || n - 200 || '@x>',
+            CASE WHEN n <= 10000 THEN jsonb_build_array(jsonb_build_object('kind', 'case', 'id', (n % 200)::text))
+                ELSE '[{"kind": "case", "id": "big"}]' END, timestamp '2020-01-01' + n * interval '1 second'
+        FROM generate_series(1, 20000) AS n""")  # fmt: skip
+    async with psycopg_engine.connect() as connection:
+        await connection.execution_options(isolation_level="AUTOCOMMIT")
+        for table in ("principal_mail", "mailbox"):
+            await connection.exec_driver_sql(f"VACUUM ANALYZE mailbox.{table}")
+    plans: list[str] = []
+    taken: list[tuple[str, Any]] = []
+
+    def take(_c: Any, _cur: Any, sql: str, parameters: Any, *_rest: Any) -> None:
+        taken.append((sql, parameters))
+
+    for ref in ("7", "big"):
+        event.listen(psycopg_engine.sync_engine, "before_cursor_execute", take)
+        await read_mailbox_thread(psycopg_engine, ANN, ref=MailboxRef("case", ref))
+        event.remove(psycopg_engine.sync_engine, "before_cursor_execute", take)
+    async with psycopg_engine.connect() as connection:
+        for sql, parameters in taken:
+            result = await connection.exec_driver_sql(f"EXPLAIN (COSTS OFF) {sql}", parameters)
+            plans.append("\n".join(row[0] for row in result))
+    few, ancestors, big = plans[0], plans[1], next(plan for plan in plans[2:] if "wanted" not in plan)
+    assert "principal_mail_refs_idx" in few
+    assert "principal_mail_tenant_id_principal_id_message_id_idx" in ancestors
+    assert "principal_mail_tenant_id_principal_id_created_at_id_asc_idx" in big
+    assert "Sort" not in big.split("Index Scan using principal_mail_tenant")[0]

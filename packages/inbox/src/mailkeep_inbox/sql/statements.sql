@@ -95,14 +95,19 @@ WHERE tenant_id = CAST(:tenant_id AS text) AND principal_id = CAST(:principal_id
 ORDER BY created_at, id LIMIT 1;
 
 -- name: thread_page
--- Messages of a mailbox under one ref, oldest first, after a place.
-SELECT mail.id, mail.message_id, mail.in_reply_to, mail."references"::text AS reference_list, mail.from_address,
-    mail.subject, mail.created_at, mail.direction, item.read_at, item.archived_at
-FROM mailbox.principal_mail AS mail LEFT JOIN mailbox.mailbox AS item ON item.id = mail.id
-WHERE mail.tenant_id = CAST(:tenant_id AS text) AND mail.principal_id = CAST(:principal_id AS text)
-    AND mail.refs @> CAST(:ref AS jsonb) AND mail.direction = ANY(CAST(:directions AS text[]))
-    AND (mail.created_at, mail.id) > (CAST(:created_at AS timestamp), CAST(:id AS text))
-ORDER BY mail.created_at, mail.id LIMIT :limit;
+-- Messages of a mailbox under one ref, oldest first, after a place; state is looked up for the page alone.
+SELECT mail.*, item.read_at, item.archived_at
+FROM (
+    SELECT stored.id, stored.message_id, stored.in_reply_to, stored."references"::text AS reference_list,
+        stored.from_address, stored.subject, stored.created_at, stored.direction
+    FROM mailbox.principal_mail AS stored
+    WHERE stored.tenant_id = CAST(:tenant_id AS text) AND stored.principal_id = CAST(:principal_id AS text)
+        AND stored.refs @> CAST(:ref AS jsonb) AND stored.direction = ANY(CAST(:directions AS text[]))
+        AND (stored.created_at, stored.id) > (CAST(:created_at AS timestamp), CAST(:id AS text))
+    ORDER BY stored.created_at, stored.id LIMIT :limit
+) AS mail
+LEFT JOIN mailbox.mailbox AS item ON item.id = mail.id
+ORDER BY mail.created_at, mail.id;
 
 -- name: thread_carriers
 -- The oldest carrier of each of some msg-ids, in a mailbox under one ref. Neither frame nor state is read.
