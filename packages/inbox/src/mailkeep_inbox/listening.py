@@ -58,7 +58,7 @@ async def listen(db: AsyncEngine, receive: Callable[[str], None]) -> AsyncIterat
     async with db.connect() as connection:
         await connection.execution_options(isolation_level="AUTOCOMMIT")
         await connection.run_sync(lambda sync: sync.detach())
-        driver = (await connection.get_raw_connection()).driver_connection
+        driver: Any = (await connection.get_raw_connection()).driver_connection
         try:
             if hasattr(driver, "notifies"):
                 await connection.execute(text(f"LISTEN {CHANNEL}"))

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from mailkeep_inbox.bounds import MAX_LABELS, MAX_TRIAGE_CHARACTERS
@@ -14,7 +13,7 @@ from mailkeep_inbox.checks import is_storable
 from mailkeep_inbox.events import is_mailbox_event
 from mailkeep_inbox.model import Direction, MailboxAction, MailboxEventOp, MailboxView
 
-Schema: TypeAlias = Mapping[str, Any]
+Schema: TypeAlias = dict[str, Any]
 
 _STORABLE: Final = r"^[^\u0000]*$"
 UUID: Final = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"

@@ -63,7 +63,7 @@ class MailboxEventStream(Response):
         self._unsubscribe: Callable[[], None] | None = None
         self._is_over = False
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 -- ASGI
         """Serve the stream until the client goes, reads too slowly, or the server stops."""
         self._unsubscribe = self._bus.subscribe(self._mailbox, self._arrive)
         try:
@@ -102,7 +102,7 @@ class MailboxEventStream(Response):
             self._unsubscribe = None
 
     async def _write(self, send: Send) -> None:
-        """Events as they come, a heartbeat at each interval, until cancelled or until the client cannot be written to."""
+        """Events as they come and a heartbeat at each interval, until cancelled or the client cannot be written to."""
 
         async def emit(frame: bytes) -> None:
             await send({"type": "http.response.body", "body": frame, "more_body": True})

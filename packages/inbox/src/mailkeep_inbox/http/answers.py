@@ -12,7 +12,7 @@ NO_MESSAGE: Final = "Message not found"
 PRIVATE: Final = {"cache-control": "no-store"}
 
 
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818 -- an answer, not a fault
     """The request is answered with this status and text."""
 
     def __init__(self, status: int, text: str) -> None:

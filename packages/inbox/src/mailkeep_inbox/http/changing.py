@@ -55,7 +55,7 @@ async def enrich(host: MailboxHost, request: Request) -> Response:
     """Triage words: set, cleared by null, kept when absent (INBOX-85)."""
     message_id = message_id_of(request)
     body = await body_of(request, ENRICHMENT, "invalid mailbox enrichment")
-    words = {name: body[name] for name in ("priority", "classification", "status") if name in body}
+    words: dict[str, Any] = {name: body[name] for name in ENRICHMENT["properties"] if name in body}
     if words.get("priority") is not None and words["priority"] not in host.vocabulary.priorities:
         raise Refusal(400, "unknown priority")
     if words.get("status") is not None and words["status"] not in host.vocabulary.statuses:
@@ -102,7 +102,8 @@ async def bulk(host: MailboxHost, request: Request) -> Response:
         raise Refusal(400, f"bulk mailbox action accepts at most {MAX_BULK} ids")
     events: list[PendingEvent] = []
     results = await apply_mailbox_bulk_action(host.db, scope, body["action"], ids, events=events)
-    await publish(host.bus, events)
+    by_id = {pending.event.id: pending for pending in events}
+    await publish(host.bus, [by_id[result.id] for result in results if result.ok])
     updated = sum(result.ok for result in results)
     return answer({"updated": updated, "results": [{"id": result.id, "ok": result.ok} for result in results]})
 

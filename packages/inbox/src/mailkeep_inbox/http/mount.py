@@ -9,10 +9,10 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
+from starlette._utils import get_route_path
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette._utils import get_route_path
 from starlette.routing import Route, Router, compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 

@@ -37,7 +37,7 @@ class ListRequest:
 
 
 def first_values(request: Request) -> dict[str, str]:
-    """The first occurrence of each parameter. Octets that are no UTF-8 become lone surrogates, which no check passes."""
+    """The first occurrence of each. Octets that are no UTF-8 become lone surrogates, which no check passes."""
     octets = _RAW_BYTE.sub(lambda found: b"%%%02X" % found[0][0], request.scope["query_string"])
     values: dict[str, str] = {}
     for name, value in parse_qsl(octets.decode("ascii"), keep_blank_values=True, errors="surrogateescape"):
