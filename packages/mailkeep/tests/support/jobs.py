@@ -36,7 +36,9 @@ def request(key: str, *, account: str | None = "work", **more: Any) -> JobReques
     return JobRequest(key, VerifyMailbox(account or "none"), account_id=account, **more)
 
 
-async def put(db: Database, key: str, *, settings: JobsSettings = QUICK, account: str | None = "work", **more: Any) -> Enqueued:
+async def put(
+    db: Database, key: str, *, settings: JobsSettings = QUICK, account: str | None = "work", **more: Any
+) -> Enqueued:
     """Enqueue it."""
     now = more.pop("now", None)
     return await enqueue_now(db, request(key, account=account, **more), settings=settings, now=now)
@@ -51,7 +53,9 @@ async def nothing(job: RunningJob) -> None:
     """A handler without any work."""
 
 
-async def rows(db: Database, sql: str = "SELECT state, attempt_count, last_failure_reason FROM jobs ORDER BY id") -> list[Any]:
+async def rows(
+    db: Database, sql: str = "SELECT state, attempt_count, last_failure_reason FROM jobs ORDER BY id"
+) -> list[Any]:
     """What a query answers."""
     async with db.connection() as connection:
         return await (await connection.execute(sql)).fetchall()
@@ -92,15 +96,15 @@ async def run_until_idle(db: Database, settings: JobsSettings, run: Run, **more:
 def create_run_table(dsn: str) -> None:
     """Where worker processes write down what they ran."""
     with psycopg.connect(dsn) as connection:
-        connection.execute("CREATE TABLE job_runs (account text, pid int, ran_at timestamptz DEFAULT clock_timestamp())")
+        connection.execute(
+            "CREATE TABLE job_runs (account text, pid int, ran_at timestamptz DEFAULT clock_timestamp())"
+        )
 
 
 @contextmanager
 def worker_process(dsn: str, mode: str = "count") -> Iterator[subprocess.Popen[bytes]]:
     """A worker process, killed with the block if it has not ended."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "support.jobs", dsn, mode], stdout=subprocess.PIPE, cwd=TESTS
-    )
+    process = subprocess.Popen([sys.executable, "-m", "support.jobs", dsn, mode], stdout=subprocess.PIPE, cwd=TESTS)
     try:
         yield process
     finally:
@@ -112,7 +116,9 @@ async def main(dsn: str, mode: str) -> None:
     async with Database(dsn) as db:
 
         async def run(job: RunningJob) -> None:
-            await execute(db, "INSERT INTO job_runs (account, pid) VALUES (%s, %s)", job.payload.account_id, os.getpid())
+            await execute(
+                db, "INSERT INTO job_runs (account, pid) VALUES (%s, %s)", job.payload.account_id, os.getpid()
+            )
             if mode == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
             if mode == "hang":
@@ -121,7 +127,9 @@ async def main(dsn: str, mode: str) -> None:
 
         timeout = "1h" if mode == "hang" else "1s"
         lease = "2s"
-        settings = QUICK.model_copy(update={"max_concurrent_jobs": 8, "max_concurrent_jobs_per_type": 8, "batch_size": 8})
+        settings = QUICK.model_copy(
+            update={"max_concurrent_jobs": 8, "max_concurrent_jobs_per_type": 8, "batch_size": 8}
+        )
         if timeout == "1h":
             settings = settings.model_copy(update={"execution_timeout": JobsSettings().execution_timeout})
         del lease

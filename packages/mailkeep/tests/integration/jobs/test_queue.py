@@ -27,9 +27,7 @@ async def claim(
 ) -> queries.Claim:
     """Claim jobs of all types as a worker does."""
     policies = {job_type: policy_of(settings, job_type) for job_type in JobType}
-    return await queries.claim(
-        db, dict.fromkeys(JobType, room), policies=policies, limit=limit, lease=LEASE, now=now
-    )
+    return await queries.claim(db, dict.fromkeys(JobType, room), policies=policies, limit=limit, lease=LEASE, now=now)
 
 
 @pytest.mark.spec("JOB-14", "JOB-1")
@@ -142,7 +140,9 @@ async def test_a_claim_stamps_the_oldest_and_is_committed(db: Database) -> None:
     ]
     (other,) = (await claim(db, now=NOON + timedelta(minutes=1))).jobs
     assert other.owner != owner
-    assert await rows(db, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'") == [(0,)]
+    assert await rows(
+        db, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'"
+    ) == [(0,)]
 
 
 @pytest.mark.spec("JOB-20")

@@ -1,0 +1,343 @@
+"""The worker loop in this process: endings of attempts, leases, capacity, announcements."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import psycopg
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from support.jobs import QUICK, Run, execute, handlers, nothing, put, rows, run_until_idle, until
+
+from mailkeep.config import JobsSettings, JobType
+from mailkeep.db import Database
+from mailkeep.errors import CommandRefused, MailServerUnavailable
+from mailkeep.jobs import RederiveStoredMail, RetryAfter, RunningJob, Worker, enqueue_now, pause_type, resume_type
+from mailkeep.jobs.model import JobRequest
+
+pytestmark = pytest.mark.anyio
+SECRET = "ann@example.com"
+
+
+class Working:
+    """A worker beside the test: `async with Working(db, run) as worker`."""
+
+    def __init__(self, db: Database, run: Run, settings: JobsSettings = QUICK) -> None:
+        self.worker = Worker(db, settings, handlers(run))
+
+    async def __aenter__(self) -> Worker:
+        self.task = asyncio.create_task(self.worker.run())
+        return self.worker
+
+    async def __aexit__(self, *_: object) -> None:
+        self.worker.stop()
+        await self.task
+
+
+def in_state(db: Database, state: str) -> Any:
+    """A condition: all jobs are in that state."""
+
+    async def reached() -> bool:
+        return {row[0] for row in await rows(db)} == {state}
+
+    return reached
+
+
+@pytest.mark.spec("JOB-30", "JOB-32", "JOB-33")
+async def test_a_permanent_failure_stops_a_job_at_once_and_only_that_job(
+    db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Type and code are kept, never the text; the next job runs."""
+    caplog.set_level(logging.DEBUG)
+
+    async def fail(job: RunningJob) -> None:
+        if job.payload.account_id == "bad":
+            raise ValueError(SECRET) from CommandRefused(SECRET)
+
+    await put(db, "bad", account="bad")
+    await put(db, "good", account="good")
+    await run_until_idle(db, QUICK, fail)
+    found = await rows(
+        db, "SELECT state, attempt_count, last_failure_classification, last_failure_reason FROM jobs ORDER BY id"
+    )
+    assert found == [("DeadLettered", 1, "Permanent", "CommandRefused 24002"), ("Succeeded", 1, None, None)]
+    assert SECRET not in caplog.text
+    assert SECRET not in str(await rows(db, "SELECT * FROM jobs"))
+
+
+@pytest.mark.spec("JOB-30", "JOB-31")
+async def test_a_transient_failure_waits_and_is_given_up_when_its_attempts_are_spent(db: Database) -> None:
+    """Only `available_at` moves; at the bound it is dead-lettered as transient."""
+    settings = QUICK.model_copy(update={"max_attempts": 2})
+
+    async def fail(job: RunningJob) -> None:
+        raise MailServerUnavailable("away")
+
+    await put(db, "job")
+    await run_until_idle(db, settings, fail)
+    waiting = "SELECT state, attempt_count, available_at > state_changed_at FROM jobs"
+    assert await rows(db, waiting) == [("Pending", 1, True)]
+    await execute(db, "UPDATE jobs SET available_at = now()")
+    await run_until_idle(db, settings, fail)
+    assert await rows(db) == [("DeadLettered", 2, "MailServerUnavailable 22001")]
+
+
+@pytest.mark.spec("JOB-B11")
+async def test_a_handler_may_say_when_to_come_back(db: Database) -> None:
+    """The wait it asks for is the wait it gets."""
+
+    async def patient(job: RunningJob) -> None:
+        from datetime import timedelta
+
+        raise RetryAfter(timedelta(hours=3))
+
+    await put(db, "job")
+    await run_until_idle(db, QUICK, patient)
+    waiting = "SELECT state, available_at - state_changed_at = interval '3 hours' FROM jobs"
+    assert await rows(db, waiting) == [("Pending", True)]
+
+
+@pytest.mark.spec("JOB-26", "JOB-B3")
+async def test_an_unreadable_payload_concerns_its_own_job_alone(db: Database) -> None:
+    """One dead letter, four successes."""
+    for number in range(5):
+        await put(db, f"k{number}")
+    await execute(db, """UPDATE jobs SET payload = '{"who": 1}' WHERE idempotency_key = 'k2'""")
+    await run_until_idle(db, QUICK, nothing)
+    assert [row[0] for row in await rows(db)].count("Succeeded") == 4
+    assert ("DeadLettered", 1, "PayloadUnreadable") in await rows(db)
+
+
+@pytest.mark.spec("JOB-23", "JOB-24")
+async def test_a_job_longer_than_its_lease_is_renewed_and_one_longer_than_its_time_is_cut(db: Database) -> None:
+    """Renewal at half the lease keeps the first; the second is cancelled and waits for another attempt."""
+    settings = JobsSettings.model_validate({"lease_duration": "2s", "execution_timeout": "1800ms"})
+    leases: list[Any] = []
+
+    async def long(job: RunningJob) -> None:
+        leases.extend(await rows(db, "SELECT lease_expires_at FROM jobs"))
+        await until(lambda: changed(leases))
+        await asyncio.Event().wait()
+
+    async def changed(seen: list[Any]) -> bool:
+        return await rows(db, "SELECT lease_expires_at FROM jobs") != seen
+
+    await put(db, "job")
+    await run_until_idle(db, settings, long)
+    assert await rows(db) == [("Pending", 1, "ExecutionTimeout")]
+    assert await rows(db, "SELECT last_failure_classification FROM jobs") == [("Transient",)]
+
+
+@pytest.mark.spec("JOB-23", "JOB-22")
+async def test_a_refused_renewal_cancels_the_handler_and_writes_nothing(db: Database) -> None:
+    """The row belongs to whoever took it."""
+    cancelled, started = asyncio.Event(), asyncio.Event()
+    settings = JobsSettings.model_validate({"lease_duration": "2s", "execution_timeout": "1900ms"})
+
+    async def wait(job: RunningJob) -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    await put(db, "job")
+    async with Working(db, wait, settings):
+        await started.wait()
+        await execute(db, "UPDATE jobs SET lease_owner = 'other', lease_expires_at = now() + interval '1 hour'")
+        async with asyncio.timeout(10):
+            await cancelled.wait()
+    assert await rows(db, "SELECT state, lease_owner, attempt_count FROM jobs") == [("Claimed", "other", 1)]
+
+
+@pytest.mark.spec("JOB-28")
+@pytest.mark.parametrize("ending", ["cancelled", "own error", "finished"])
+async def test_a_stopping_process_releases_what_runs_and_completes_what_finished(db: Database, ending: str) -> None:
+    """Shutdown is asked for before the failure; the attempt is given back."""
+    started = asyncio.Event()
+
+    async def work(job: RunningJob) -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if ending == "finished":
+                return
+            if ending == "own error":
+                raise ValueError from None
+            raise
+
+    await put(db, "job")
+    async with Working(db, work):
+        await started.wait()
+    assert await rows(db) == [("Succeeded", 1, None) if ending == "finished" else ("Pending", 0, None)]
+
+
+@pytest.mark.spec("JOB-35", "JOB-27", "JOB-36", "JOB-B4")
+async def test_a_saturated_type_holds_no_shared_room_and_nothing_is_claimed_ahead(db: Database) -> None:
+    """A hundred jobs of one type hang; one of another type runs all the same, and no job is held without a slot."""
+    hang, ran = asyncio.Event(), asyncio.Event()
+
+    async def work(job: RunningJob) -> None:
+        if isinstance(job.payload, RederiveStoredMail):
+            ran.set()
+        else:
+            await hang.wait()
+
+    settings = JobsSettings.model_validate({"batch_size": 100, "poll_interval": "1s"})
+    for number in range(100):
+        await put(db, f"k{number}", settings=settings)
+    async with Working(db, work, settings):
+        claimed = "SELECT count(*) FROM jobs WHERE state = 'Claimed'"
+        await until(lambda: equals(db, claimed, [(2,)]))
+        await enqueue_now(db, JobRequest("other", RederiveStoredMail("work")), settings=settings)
+        async with asyncio.timeout(5):
+            await ran.wait()
+        assert await rows(db, claimed + " AND job_type = 'verify-mailbox'") == [(2,)]
+        hang.set()
+
+
+async def equals(db: Database, sql: str, expected: list[Any]) -> bool:
+    """Whether a query answers that."""
+    return await rows(db, sql) == expected
+
+
+@pytest.mark.spec("JOB-B7")
+async def test_an_announcement_starts_work_long_before_the_next_poll(db: Database) -> None:
+    """With ten minutes between polls a job runs at once, also after the announcements' connection was cut."""
+    settings = JobsSettings.model_validate({"poll_interval": "10m"})
+    async with Working(db, nothing, settings):
+        listeners = (
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'mailkeep listener' AND query LIKE 'LISTEN%'"
+        )
+
+        async def listening() -> bool:
+            return bool(await rows(db, listeners))
+
+        await until(listening)
+        await put(db, "a")
+        await until(in_state(db, "Succeeded"), seconds=10)
+        await rows(db, f"SELECT pg_terminate_backend(pid) FROM ({listeners}) AS found")
+        await until(listening)
+        await put(db, "b")
+        await until(in_state(db, "Succeeded"), seconds=20)
+
+
+@pytest.mark.spec("JOB-34")
+async def test_a_lost_announcement_costs_one_poll_at_most(db: Database) -> None:
+    """Polling is the floor: a row that nobody announced runs all the same."""
+    async with Working(db, nothing):
+        await put(db, "a")
+        await until(in_state(db, "Succeeded"))
+        await execute(db, "UPDATE jobs SET state = 'Pending', attempt_count = 0")
+        await until(in_state(db, "Succeeded"), seconds=5)
+
+
+@pytest.mark.spec("JOB-33")
+async def test_a_cut_of_every_connection_costs_no_job(db: Database) -> None:
+    """The endings are written when the database is there again, or the lease lapses and the job runs once more."""
+    cut = asyncio.Event()
+
+    async def work(job: RunningJob) -> None:
+        if not cut.is_set():
+            cut.set()
+            with psycopg.connect(db.dsn, autocommit=True) as connection:
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+
+    for number in range(10):
+        await put(db, f"k{number}")
+    async with Working(db, work):
+
+        async def done() -> bool:
+            with psycopg.connect(db.dsn) as connection:
+                states = connection.execute("SELECT DISTINCT state FROM jobs").fetchall()
+            return states == [("Succeeded",)]
+
+        await until(done)
+    assert cut.is_set()
+
+
+@pytest.mark.spec("JOB-37")
+async def test_a_process_with_jobs_disabled_claims_nothing_and_says_so_once(
+    db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The rows wait for another process."""
+    caplog.set_level(logging.INFO, logger="mailkeep.jobs")
+    await put(db, "job")
+    disabled = Worker(db, QUICK.model_copy(update={"enabled": False}), handlers(nothing))
+    idle = asyncio.create_task(disabled.run())
+    async with Working(db, nothing):
+        await until(in_state(db, "Succeeded"))
+    assert [record.message for record in caplog.records].count("no jobs are worked at in this process") == 1
+    disabled.stop()
+    await idle
+
+
+@pytest.mark.spec("JOB-B8")
+async def test_a_paused_type_starts_nothing_until_it_is_resumed(db: Database) -> None:
+    """Other types go on; resuming announces what waits."""
+    await pause_type(db, JobType.VERIFY_MAILBOX)
+    await put(db, "paused")
+    await enqueue_now(db, JobRequest("other", RederiveStoredMail("work")), settings=QUICK)
+    async with Working(db, nothing, JobsSettings.model_validate({"poll_interval": "10m"})):
+        await until(lambda: equals(db, "SELECT state FROM jobs WHERE idempotency_key = 'other'", [("Succeeded",)]))
+        assert await rows(db, "SELECT state FROM jobs WHERE idempotency_key = 'paused'") == [("Pending",)]
+        assert await resume_type(db, JobType.VERIFY_MAILBOX)
+        await until(in_state(db, "Succeeded"))
+
+
+@pytest.mark.spec("JOB-B13")
+async def test_progress_and_result_are_kept_as_counts(db: Database) -> None:
+    """Whoever enqueued reads them from the row."""
+
+    async def work(job: RunningJob) -> dict[str, int]:
+        await job.report(3, 10)
+        return {"holes": 2}
+
+    await put(db, "job")
+    await run_until_idle(db, QUICK, work)
+    assert await rows(db, "SELECT progress_done, progress_total, result_counts FROM jobs") == [(3, 10, {"holes": 2})]
+
+
+@pytest.mark.spec("JOB-42", "JOB-43")
+async def test_the_attempts_span_links_to_the_enqueuer_and_names_nothing_private(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link and not a parent; garbage is treated as absent; failures are errors, releases are not."""
+    spans = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    with provider.get_tracer("test").start_as_current_span("cause") as cause:
+        await put(db, "private-key", account="private-account")
+    await put(db, "other", account="other")
+    await execute(db, "UPDATE jobs SET enqueued_trace_parent = 'garbage' WHERE idempotency_key = 'other'")
+
+    async def fail(job: RunningJob) -> None:
+        raise ValueError(SECRET)
+
+    await run_until_idle(db, QUICK, fail)
+    found = [span for span in spans.get_finished_spans() if span.name == "run_job"]
+    assert sorted(len(span.links) for span in found) == [0, 1]
+    (linked,) = [span for span in found if span.links]
+    assert linked.links[0].context.trace_id == cause.get_span_context().trace_id
+    assert linked.parent is None
+    assert linked.attributes is not None
+    assert dict(linked.attributes) == {
+        "job.type": "verify-mailbox",
+        "job.attempt": 1,
+        "job.outcome": "handler_failed",
+        "job.failure.classification": "Permanent",
+    }
+    assert not linked.status.is_ok
+    text = "".join(span.to_json() for span in found)
+    assert not any(word in text for word in ("private", SECRET))
