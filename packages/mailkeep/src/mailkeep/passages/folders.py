@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mailkeep.config import AccountSettings, Settings
-from mailkeep.db import Database
-from mailkeep.mailbox import AccountId, FolderBinding, FolderId, SpecialUse, folder_bindings
+from mailkeep.db import Database, load_queries
+from mailkeep.mailbox import FolderId, SpecialUse
+
+_SQL: Final = load_queries("mailkeep.passages")
 
 
 async def embedding_folders(db: Database, settings: Settings) -> list[FolderId]:
-    """The keys of the folders, every generation of an alias by its newest binding's key."""
-    found: list[FolderId] = []
-    for account in settings.mail_synchronization.accounts:
-        bindings = await folder_bindings(db, AccountId(account.account_id))
-        found += [binding.folder_id for binding in bindings if _takes_part(account, binding)]
-    return found
+    """The keys of the folders, every generation of an alias, of the configured accounts."""
+    accounts = {account.account_id: account for account in settings.mail_synchronization.accounts}
+    async with db.connection() as connection:
+        cursor = await connection.execute(_SQL["folders"], {"account_ids": list(accounts)})
+        found = await cursor.fetchall()
+    return [
+        FolderId(folder_id)
+        for folder_id, account_id, alias, role in found
+        if _takes_part(accounts[account_id], alias, SpecialUse(role) if role is not None else None)
+    ]
 
 
-def _takes_part(account: AccountSettings, binding: FolderBinding) -> bool:
-    role: SpecialUse | None = binding.special_use
+def _takes_part(account: AccountSettings, alias: str, role: SpecialUse | None) -> bool:
     if account.folders is not None:
-        mapping = next((one for one in account.folders if one.alias == binding.alias), None)
+        mapping = next((one for one in account.folders if one.alias == alias), None)
         if mapping is None or not mapping.generate_embeddings:
             return False
         role = mapping.special_use or role

@@ -1,3 +1,8 @@
+-- name: folders
+-- Every folder that the accounts ever had.
+SELECT id, mailbox_account_id, alias, special_use FROM mail_folders WHERE mailbox_account_id = ANY(%(account_ids)s)
+ORDER BY id;
+
 -- name: outstanding
 -- Messages behind a position whose present text was not cut under the present rules and ceiling.
 SELECT e.id, d.extracted_at, d.text_source

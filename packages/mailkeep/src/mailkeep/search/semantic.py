@@ -116,11 +116,14 @@ class VectorSearch:
         """Compare every passage of the scope."""
         statement = sql.SQL(
             "WITH scope AS MATERIALIZED (SELECT e.id, e.received_at FROM stored_emails e WHERE {condition})"
-            " SELECT s.id, (array_agg(c.id ORDER BY v.embedding {operator} %(vector)s::vector, c.ordinal))[1],"
-            " min(v.embedding {operator} %(vector)s::vector) AS distance"
+            # Distances first: what is sorted then holds no vector.
+            " SELECT n.id, (array_agg(n.chunk_id ORDER BY n.distance, n.ordinal))[1], min(n.distance) AS distance"
+            " FROM (SELECT s.id, s.received_at, c.id AS chunk_id, c.ordinal,"
+            " v.embedding {operator} %(vector)s::vector AS distance"
             " FROM scope s JOIN email_chunks c ON c.stored_email_id = s.id"
             " JOIN email_embeddings v ON v.email_chunk_id = c.id AND v.embedding_profile_id = {profile}::uuid"
-            " GROUP BY s.id, s.received_at ORDER BY distance, s.received_at DESC NULLS LAST, s.id DESC LIMIT %(limit)s"
+            " OFFSET 0) n"
+            " GROUP BY n.id, n.received_at ORDER BY distance, n.received_at DESC NULLS LAST, n.id DESC LIMIT %(limit)s"
         ).format(condition=sql.SQL(self._condition), operator=self._operator, profile=self._profile)
         cursor = await connection.execute(statement, {**self._parameters, "limit": limit}, prepare=False)
         return [Hit(*row) for row in await cursor.fetchall()]

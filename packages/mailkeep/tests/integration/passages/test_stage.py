@@ -127,3 +127,13 @@ async def test_a_pass_is_bounded_and_the_next_one_goes_on(db: Database) -> None:
     outcomes = [await PassageStage(db, settings, pass_emails=2).run_pass(machine.clock()) for _ in range(4)]
     assert [(one.done, one.has_more) for one in outcomes] == [(2, True), (2, True), (1, False), (0, False)]
     assert (await machine.passages.count()).done == 5
+
+
+@pytest.mark.spec("FIND-60")
+async def test_mail_of_a_folder_s_former_path_is_cut_too(db: Database) -> None:
+    """It stays readable and searchable, so it is to be found by meaning as well."""
+    await store(db, await folder(db, "home", path="Old"), [message("Old", body="Old text.")])
+    await store(db, await folder(db, "home", path="New"), [message("New", body="New text.")])
+    machine = Machine(db, settings_with(endpoint()))
+    await machine.cut()
+    assert await rows(db, "SELECT text FROM email_chunks ORDER BY 1") == [("New text.",), ("Old text.",)]
