@@ -37,7 +37,11 @@ class QueryTerm:
 
 def indexed_text(*, subject: str | None, from_address: str | None, body: str) -> str:
     """What of a message is searched, bounded so that any message's words fit."""
-    parts = ((subject or "")[:_SUBJECT_CHARACTERS], (from_address or "")[:_SENDER_CHARACTERS], body)
+    parts = (
+        (subject or "")[:_SUBJECT_CHARACTERS],
+        (from_address or "")[:_SENDER_CHARACTERS],
+        body[:MAX_SEARCH_TEXT_CHARACTERS],
+    )
     return _spaced(_LONGEST_WORD.sub(" ", "\n".join(parts)))[:MAX_SEARCH_TEXT_CHARACTERS]
 
 

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from mailkeep_inbox.bounds import MAX_FRAME_BYTES, MAX_LIST_ATTACHMENTS
+from mailkeep_inbox.bounds import MAX_FRAME_BYTES, MAX_LIST_ATTACHMENTS, MAX_SEARCH_TEXT_CHARACTERS
 from mailkeep_inbox.calls import outcome_of
 from mailkeep_inbox.checks import (
     assert_mailbox_scope,
@@ -168,7 +168,7 @@ class Row:
             "status": self.status,
             "snippet": self.body.snippet,
             "attachments": json.dumps(files, ensure_ascii=False) if files else None,
-            "body_text": self.body.text or None,
+            "body_text": self.body.text[:MAX_SEARCH_TEXT_CHARACTERS] or None,
             "search_text": indexed_text(subject=subject, from_address=from_address, body=self.body.text),
         }
 

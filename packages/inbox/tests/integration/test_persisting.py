@@ -263,3 +263,33 @@ async def test_hooks_may_be_plain_or_async_and_may_raise(engine: AsyncEngine, ca
         assert await wrapped(engine, upstream=upstream, authorize_sender=authorize, on_row=on_row)(frame()) == "sent"
     assert told == ["ann", "bob"]
     assert len(caplog.records) == 2
+
+
+@pytest.mark.spec("INBOX-47", "INBOX-40")
+@pytest.mark.parametrize("place", [1, 2, 3])
+async def test_broken_connection_after_the_transport_is_repaired_by_a_retry(
+    inbox_dsn: str, psycopg_engine: AsyncEngine, place: int
+) -> None:
+    """Cut before either statement or the commit: the transport's value stands, no row; sending again writes the copies."""
+    import psycopg
+
+    seen: list[int] = []
+
+    def kill(*_: Any) -> None:
+        seen.append(len(seen))
+        if len(seen) == place:
+            with psycopg.connect(inbox_dsn, autocommit=True) as other:
+                other.execute(
+                    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                    "WHERE pid <> pg_backend_pid() AND datname = current_database()"
+                )
+
+    event.listen(psycopg_engine.sync_engine, "before_cursor_execute", kill)
+    event.listen(psycopg_engine.sync_engine, "commit", kill)
+    assert await wrapped(psycopg_engine)(frame()) == "sent"
+    event.remove(psycopg_engine.sync_engine, "before_cursor_execute", kill)
+    event.remove(psycopg_engine.sync_engine, "commit", kill)
+    await psycopg_engine.dispose()
+    assert (await count(psycopg_engine), await count(psycopg_engine, "mailbox")) == (0, 0)
+    assert await wrapped(psycopg_engine)(frame()) == "sent"
+    assert (await count(psycopg_engine), await count(psycopg_engine, "mailbox")) == (2, 2)

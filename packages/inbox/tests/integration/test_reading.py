@@ -293,7 +293,7 @@ async def test_labels_filter_lists(engine: AsyncEngine) -> None:
             await label_mailbox_message(engine, ANN, first, **bad)  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("INBOX-98", "INBOX-100", "INBOX-103")
+@pytest.mark.spec("INBOX-98", "INBOX-99", "INBOX-100", "INBOX-103")
 async def test_pages_of_every_view_are_index_scans_without_a_sort(psycopg_engine: AsyncEngine) -> None:
     """Date pages seek in one index and stop; priority pages read one bounded piece a band; the count reads no table."""
     await rows(psycopg_engine, "ALTER TABLE mailbox.principal_mail DISABLE TRIGGER principal_mail_add_list_row")

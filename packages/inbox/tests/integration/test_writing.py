@@ -30,6 +30,7 @@ from mailkeep_inbox import (
     MailboxScopeError,
     ScopedMessage,
     count_unread_active_mailbox,
+    create_mailbox_db,
     deliver_inbox_items,
     get_mailbox_message,
     list_user_mailbox,
@@ -316,3 +317,17 @@ async def test_large_batches_are_several_statements_of_one_transaction(psycopg_e
     assert [each.id for each in page.items] == [result.id for result in sorted(results, key=lambda r: str(r.id))][
         :-4:-1
     ]
+
+
+@pytest.mark.spec("INBOX-6", "INBOX-1")
+async def test_scripts_get_an_engine_and_what_closes_it(inbox_dsn: str) -> None:
+    """A plain URL means psycopg; after closing, the pool holds no connection and a loop can end."""
+    url = engine_of(inbox_dsn).url.set(drivername="postgresql").render_as_string(hide_password=False)
+    db, close = create_mailbox_db(url)
+    assert db.url.drivername == "postgresql+psycopg"
+    await write(db)
+    assert db.pool.checkedin() == 1  # type: ignore[attr-defined]
+    await close()
+    assert db.pool.checkedin() == 0  # type: ignore[attr-defined]
+    with pytest.raises(MailboxRangeError):
+        await write(url)  # type: ignore[arg-type]
