@@ -186,7 +186,8 @@ async def read_freshness(connection: Connection, folder_ids: Iterable[int]) -> d
 class CompiledQuery:
     """A typed query as PostgreSQL reads it.
 
-    `text` is the tsquery that finds, `ranking` the one that ranks: without the marks that keep a stem in its language.
+    `text` is the tsquery that finds, `ranking` the one that ranks: without marks, and of several words their
+    exact forms alone, since `ts_rank` looks at every pair of what it is given.
     `is_selective` is False for exclusions alone; `reads_vectors` is True when words count in one place only, which no
     index knows. `stemmed` has the query in the words of each language, for headlines.
     """
@@ -214,7 +215,7 @@ async def compile_query(
     if not nodes:
         return None
     matching = tsqueries.Writer("m", configuration, languages, with_marks=True)
-    ranking = tsqueries.Writer("r", configuration, languages, with_marks=False)
+    ranking = tsqueries.Writer("r", configuration, () if isinstance(words, AllOf) else languages, with_marks=False)
     writers = [tsqueries.Writer(language, STEMMED[language]) for language in languages]
     columns = [
         matching.write(AllOf(nodes)),

@@ -1,8 +1,9 @@
 """A tree of conditions as an SQL expression of type tsquery, every typed text a parameter.
 
 A bare word is asked for as it stands, in its plainer spellings, and by its stem in each language that there is mail in.
-A stem counts only in mail of its language: the vector's mark for that is part of the condition, since the English stem
-of `dies` is an article in German.
+A short stem counts only in mail of its language, since the English one of `dies` is an article in German: the vector's
+mark for that is then part of the condition. It costs a walk through the mail of a language, and long stems that two
+languages have in common mostly mean the same.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from mailkeep.search.marks import language_mark
 from mailkeep.terms import AllOf, AnyOf, Not, Phrase, Prefix, QueryNode, Sign, Within, Word, has_cjk, plain_spellings
 
 MAX_STEMMED_CHARACTERS: Final = 32
+SHORT_STEM_CHARACTERS: Final = 3
 
 
 class Writer:
@@ -63,10 +65,12 @@ class Writer:
         return spellings[0] if len(spellings) == 1 else sql.SQL("({})").format(sql.SQL(" || ").join(spellings))
 
     def _stem(self, text: str, language: str, weight: str) -> sql.Composable:
-        """The stem and the mark of its language; nothing for a stop word and where the stem is the word itself."""
+        """The stem, a short one with the mark of its language; nothing for a stop word and for the word itself."""
         found: sql.Composable = sql.SQL("s")
         if self._with_marks:
-            found = sql.SQL("s && {}::tsquery").format(self._bound(language_mark(language)))
+            found = sql.SQL("CASE WHEN length(s::text) <= {} THEN s && {}::tsquery ELSE s END").format(
+                sql.Literal(SHORT_STEM_CHARACTERS + len("''")), self._bound(language_mark(language))
+            )
         return sql.SQL("(SELECT CASE WHEN numnode(s) = 0 OR s = w THEN ''::tsquery ELSE {} END FROM {} x)").format(
             found,
             sql.SQL("(SELECT {} AS s, {} AS w OFFSET 0)").format(
