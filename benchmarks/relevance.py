@@ -3,7 +3,8 @@
 Judged are real messages (see corpus.py), by rules that no program of the three had a part in: a subject asks for the
 other messages of its conversation (by References alone), quoted words for the messages whose own text has them, a name
 for what that person wrote, and a paraphrase of ours for the conversation that it describes. Rivals give the newest
-first, as they do by default; ours are the best first, in every mode that a search can be made in.
+first, as they do by default; ours are the best first, in the mode that the installation searches in: by words, or by
+words and meaning once a model was activated for it (`mailkeep embeddings activate` with MAILKEEP_HOME at its folder).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from mailkeep.app import App
 from mailkeep.config.edit import add_account
@@ -34,8 +35,6 @@ SUCCESS_DEPTH: Final = 5
 SAMPLE: Final = 60
 SEED: Final = 7
 ACCOUNT_ID: Final = "judged"
-MODES: Final[Mapping[str, Mapping[str, Any]]] = {"lexical": {}}
-"""What a request says beside its query, by the name of the mode: a mode that is added here is measured."""
 
 # In our own words, with the place in the corpus of a message of the conversation that is meant.
 PARAPHRASES: Final = (
@@ -234,12 +233,10 @@ async def _import(home: Path, box: Path) -> None:
 
 async def _search_ours(home: Path, queries: Sequence[Judged]) -> dict[str, list[list[str]]]:
     async with App.open(home) as app:
-        return {mode: [await _ids(app, query.query, more) for query in queries] for mode, more in MODES.items()}
-
-
-async def _ids(app: App, query: str, more: Mapping[str, Any]) -> list[str]:
-    result = await app.search(SearchRequest(query_text=query, result_limit=DEPTH, **more))
-    return [match.summary.internet_message_id or "" for match in result.matches]
+        found = [await app.search(SearchRequest(query_text=query.query, result_limit=DEPTH)) for query in queries]
+    modes = {result.retrieval_mode.value for result in found}
+    mode = modes.pop() if len(modes) == 1 else "mixed"
+    return {mode: [[match.summary.internet_message_id or "" for match in result.matches] for result in found]}
 
 
 def _prepared_rivals(mails: Sequence[Mail]) -> rivals.Rivals:
