@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -92,8 +93,6 @@ async def test_a_handler_may_say_when_to_come_back(db: Database) -> None:
     """The wait it asks for is the wait it gets."""
 
     async def patient(job: RunningJob) -> None:
-        from datetime import timedelta
-
         raise RetryAfter(timedelta(hours=3))
 
     await put(db, "job")

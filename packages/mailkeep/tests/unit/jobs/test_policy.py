@@ -27,7 +27,7 @@ def wrapped(error: BaseException, depth: int) -> BaseException:
     """The error as the cause of others."""
     for number in range(depth):
         try:
-            raise ValueError(f"ann@example.com {number}") from error
+            raise ValueError(f"ann@example.com {number}") from error  # noqa: TRY301 -- a chain is wanted
         except ValueError as outer:
             error = outer
     return error
