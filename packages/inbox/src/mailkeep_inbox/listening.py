@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol
@@ -57,8 +58,8 @@ async def listen(db: AsyncEngine, receive: Callable[[str], None]) -> AsyncIterat
     """Take a connection out of the pool for good, LISTEN on it, and close it at the end of the block."""
     async with db.connect() as connection:
         await connection.execution_options(isolation_level="AUTOCOMMIT")
-        await connection.run_sync(lambda sync: sync.detach())
         driver: Any = (await connection.get_raw_connection()).driver_connection
+        await connection.run_sync(lambda sync: sync.detach())
         try:
             if hasattr(driver, "notifies"):
                 await connection.execute(text(f"LISTEN {CHANNEL}"))
@@ -71,9 +72,8 @@ async def listen(db: AsyncEngine, receive: Callable[[str], None]) -> AsyncIterat
 
 
 async def _close(connection: AsyncConnection, driver: Any) -> None:
-    """A broken connection may not answer a farewell: it is cut."""
-    try:
+    """Close the driver's connection; a broken one may not answer a farewell, and SQLAlchemy must not try its own."""
+    with contextlib.suppress(Exception):
         async with asyncio.timeout(CLOSE_SECONDS):
             await driver.close()
-    except Exception:
-        await connection.invalidate()
+    await connection.invalidate()

@@ -92,5 +92,5 @@ async def open_stream(
 async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
     """Wait until it holds; fails the test after the bound."""
     async with asyncio.timeout(seconds):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 -- no event tells of the other side
             await asyncio.sleep(0.01)
