@@ -46,7 +46,8 @@ FILL = """
 INSERT INTO jobs (id, job_type, idempotency_key, payload, mailbox_account_id, priority, state, available_at,
     enqueued_at, state_changed_at, attempt_count)
 SELECT gen_random_uuid(), %(job_type)s, %(prefix)s || n,
-    '{"account_id": "a", "folder_alias": null, "fill": false}', NULL, 10, %(state)s, now() - interval '1 hour', now(), now(), 0
+    '{"account_id": "a", "folder_alias": null, "fill": false}', NULL, 10, %(state)s,
+    now() - interval '1 hour', now(), now(), 0
 FROM generate_series(1, %(count)s) AS n
 """
 OURS_LEFT = "SELECT count(*) FROM jobs WHERE state IN ('Pending', 'Claimed')"

@@ -27,6 +27,8 @@ from mailkeep.jobs.wakeup import listen
 
 log = logging.getLogger(__name__)
 
+REFILL_PAUSE: Final = timedelta(milliseconds=3)
+"""Jobs that end together make room for one claim of several, which costs what a claim of one costs."""
 PRUNE_BATCH: Final = 1000
 PRUNE_BATCHES_PER_PASS: Final = 10
 STOP_TIME: Final = timedelta(seconds=20)
@@ -166,7 +168,7 @@ class Worker:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("an attempt was not recorded", extra={"error": type(error).__name__})
         if self._is_constrained:
-            self._woken.set()
+            asyncio.get_running_loop().call_later(REFILL_PAUSE.total_seconds(), self._woken.set)
 
     async def _attempt(self, job: ClaimedJob) -> None:
         started = time.monotonic()
