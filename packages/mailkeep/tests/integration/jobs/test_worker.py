@@ -17,7 +17,7 @@ from support.jobs import QUICK, Run, execute, handlers, nothing, put, rows, run_
 
 from mailkeep.config import JobsSettings, JobType
 from mailkeep.db import Database
-from mailkeep.errors import CommandRefused, MailServerUnavailable
+from mailkeep.errors import CommandRefused, MailServerUnavailable, MigrationMissing
 from mailkeep.jobs import RederiveStoredMail, RetryAfter, RunningJob, Worker, enqueue_now, pause_type, resume_type
 from mailkeep.jobs.model import JobRequest
 
@@ -340,3 +340,18 @@ async def test_the_attempts_span_links_to_the_enqueuer_and_names_nothing_private
     assert not linked.status.is_ok
     text = "".join(span.to_json() for span in found)
     assert not any(word in text for word in ("private", SECRET))
+
+
+@pytest.mark.spec("JOB-4")
+async def test_a_worker_installs_no_schema_and_none_starts_without_the_queues_migration(db: Database) -> None:
+    """The tables come with the product's migrations: a database that lacks them is refused, not mended."""
+    catalogue = "SELECT oid, relname FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1"
+    before = await rows(db, catalogue)
+    await put(db, "job")
+    await run_until_idle(db, QUICK, nothing)
+    assert await rows(db, catalogue) == before
+    await execute(db, "DROP TABLE jobs, job_schedules, job_type_pauses")
+    await execute(db, "DELETE FROM schema_migrations WHERE id = '0009_jobs'")
+    with pytest.raises(MigrationMissing):
+        await Database(db.dsn).__aenter__()
+    assert await rows(db, "SELECT to_regclass('jobs')") == [(None,)]
