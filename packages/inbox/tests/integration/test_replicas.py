@@ -161,11 +161,14 @@ async def test_ended_bus_leaves_neither_task_nor_connection(inbox_dsn: str, engi
 async def test_change_on_one_replica_reaches_a_stream_on_the_other(engine: AsyncEngine) -> None:
     """Two served hosts: the request goes to one, the browser listens at the other."""
     message_id = await write(engine, ANN)
-    async with postgres_mailbox_event_bus(engine) as one, postgres_mailbox_event_bus(engine) as two:
-        async with served(make_host("starlette", engine, bus=two)) as other:
-            stream = await open_stream(other.port)
-            async with client_of(make_host("fastapi", engine, bus=one)) as client:
-                assert (await client.post(f"/{message_id}/archive")).status == 200
-            assert f'"id":"{message_id}","op":"archive"'.encode() in await stream.frame()
-            stream.reset()
-            await until(lambda: two.subscriber_count == 0)
+    async with (
+        postgres_mailbox_event_bus(engine) as one,
+        postgres_mailbox_event_bus(engine) as two,
+        served(make_host("starlette", engine, bus=two)) as other,
+    ):
+        stream = await open_stream(other.port)
+        async with client_of(make_host("fastapi", engine, bus=one)) as client:
+            assert (await client.post(f"/{message_id}/archive")).status == 200
+        assert f'"id":"{message_id}","op":"archive"'.encode() in await stream.frame()
+        stream.reset()
+        await until(lambda: two.subscriber_count == 0)

@@ -38,9 +38,9 @@ _ONE_WITH_BODY: Final = (400, 403, 404, 413)
 _SEVERAL: Final = (400, 403, 413)
 
 
-def _verb(name: str, handler: Handler, summary: str) -> Operation:
+def _verb(name: str, verb: str, handler: Handler, summary: str) -> Operation:
     return Operation(
-        name=f"{name}MailboxMessage", method="POST", path=f"{ROOT}/{{id}}/{name}", handler=handler, summary=summary,
+        name=name, method="POST", path=f"{ROOT}/{{id}}/{verb}", handler=handler, summary=summary,
         success=shapes.DONE, parameters=("id",), refusals=_ONE,
     )  # fmt: skip
 
@@ -77,7 +77,7 @@ OPERATIONS: Final = (
         parameters=("q", "limit", "view", *_FILTERS, "cursor"), refusals=(400,),
     ),
     Operation(
-        name="readMailboxMessage", method="GET", path=f"{ROOT}/{{id}}", handler=reading.read_message,
+        name="getMailboxMessage", method="GET", path=f"{ROOT}/{{id}}", handler=reading.read_message,
         summary="Read one message", success=shapes.DETAIL, parameters=("id",), refusals=_ONE,
     ),
     Operation(
@@ -98,11 +98,11 @@ OPERATIONS: Final = (
         name="markAllMailboxRead", method="POST", path=f"{ROOT}/mark-all-read", handler=changing.mark_all_read,
         summary="Mark everything in my inbox as read", success=shapes.UPDATED, refusals=(400, 403),
     ),
-    _verb("read", changing.read, "Mark a message as read"),
-    _verb("unread", changing.unread, "Mark a message as unread"),
-    _verb("trash", changing.trash, "Move a message to the trash"),
-    _verb("archive", changing.archive, "Archive a message"),
-    _verb("restore", changing.restore, "Bring a message back to the inbox"),
+    _verb("markMailboxMessageRead", "read", changing.read, "Mark a message as read"),
+    _verb("markMailboxMessageUnread", "unread", changing.unread, "Mark a message as unread"),
+    _verb("trashMailboxMessage", "trash", changing.trash, "Move a message to the trash"),
+    _verb("archiveMailboxMessage", "archive", changing.archive, "Archive a message"),
+    _verb("restoreMailboxMessage", "restore", changing.restore, "Bring a message back to the inbox"),
     _change("enrichMailboxMessage", "enrich", changing.enrich, "Set triage words", shapes.ENRICHMENT),
     _change("assignMailboxMessage", "assign", changing.assign, "Assign a message", shapes.ASSIGNMENT),
     _change("snoozeMailboxMessage", "snooze", changing.snooze, "Put a message off until later", shapes.SNOOZE),
