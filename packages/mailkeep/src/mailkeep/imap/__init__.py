@@ -1,6 +1,6 @@
 """IMAP, read only: a session type that can list, examine, search and fetch, one that can only wait, and nothing else.
 
-`session.py` and `watching.py` have the commands, `model.py` the values, `names.py` the folder names.
+`session.py` and `watching.py` have the commands on top of `connection.py`, `model.py` the values, `names.py` the names.
 Only this package imports imapclient, and nothing here can change a mailbox.
 """
 

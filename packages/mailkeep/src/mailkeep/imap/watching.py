@@ -7,26 +7,25 @@ wait, and is then closed without LOGOUT (SYNC-31).
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from mailkeep.config import AccountSettings
-from mailkeep.errors import CommandRefused, MailServerUnavailable
-from mailkeep.imap.dialogue import Command, Completion, Dialogue, Literal, Untagged, require_ok
+from mailkeep.errors import MailServerUnavailable
+from mailkeep.imap.connection import Connection, mailbox_argument
+from mailkeep.imap.dialogue import Command, Completion, Dialogue, Untagged, require_ok
+from mailkeep.imap.discovery import status_items
 from mailkeep.imap.lexer import Unreadable
 from mailkeep.imap.model import FolderState, Timeouts
 from mailkeep.imap.names import octets_of_key, quote
 from mailkeep.imap.responses import parse_status, response_code
-from mailkeep.imap.signin import sign_in
 from mailkeep.imap.stream import Stream
 
 if TYPE_CHECKING:
-    from pydantic import SecretStr
+    pass
 
 T = TypeVar("T")
 
@@ -38,7 +37,7 @@ EVENTS = b"(MessageNew MessageExpunge FlagChange)"
 _NEWS = frozenset({b"EXPUNGE", b"FETCH", b"VANISHED"})  # beside EXISTS and STATUS, which are compared
 
 
-class _WatchingDialogue(Dialogue):
+class WatchingDialogue(Dialogue):
     """The channel of a watching connection: its own closed list of verbs, and IDLE."""
 
     verbs = WATCHING_VERBS
@@ -76,42 +75,17 @@ def _completion(line: bytes, tag: bytes) -> Completion:
     return Completion(status.upper(), text)
 
 
-class WatchingSession:
-    """Examine, subscribe, look at states, wait. Use one method at a time; `connect` opens, `close` says LOGOUT."""
+class WatchingSession(Connection):
+    """Examine, subscribe, look at states, wait."""
+
+    thread_name = "mailkeep-watch"
+    dialogue: WatchingDialogue
 
     def __init__(self, executor: ThreadPoolExecutor, stream: Stream, timeouts: Timeouts) -> None:
-        self._executor = executor
-        self._stream = stream
-        self._timeouts = timeouts
-        self._dialogue = _WatchingDialogue(stream, command_timeout=timeouts.idle)
+        super().__init__(executor, stream, timeouts)
         self._exists: int | None = None
         self._known: dict[str, FolderState] = {}
         self._has_news = False
-        self.capabilities: frozenset[str] = frozenset()
-        self.is_usable = True
-
-    @classmethod
-    async def connect(
-        cls,
-        account: AccountSettings,
-        secret: SecretStr | None,
-        *,
-        token: SecretStr | None = None,
-        timeouts: Timeouts | None = None,
-    ) -> Self:
-        """Connect, protect, sign in and read the capabilities. Raises what `signin.sign_in` raises."""
-        timeouts = timeouts or Timeouts()
-        session = cls(ThreadPoolExecutor(1, thread_name_prefix="mailkeep-watch"), Stream(idle=timeouts.idle), timeouts)
-        try:
-            await session._run(partial(session._establish, account, secret, token))
-        except BaseException:
-            session.abandon()
-            raise
-        return session
-
-    def offers(self, capability: str) -> bool:
-        """Whether the server named this capability after signing in."""
-        return capability.upper() in self.capabilities
 
     async def examine(self, path: str) -> None:
         """Open a folder read-only, whose events IDLE then tells. Raises CommandRefused."""
@@ -135,54 +109,12 @@ class WatchingSession:
         """
         return await self._run(partial(self._wait, seconds))
 
-    async def close(self) -> None:
-        """Say LOGOUT when that is still possible, for at most the farewell time, and close."""
-        if self.is_usable:
-            with contextlib.suppress(Exception):
-                async with asyncio.timeout(self._timeouts.farewell):
-                    await self._run(partial(self._dialogue.run, Command([b"LOGOUT"])))
-        self.abandon()
-
-    def abandon(self) -> None:
-        """Close at once without LOGOUT. Safe from any state."""
-        self.is_usable = False
-        self._stream.close()
-        self._executor.shutdown(wait=False)
-
-    async def _run(self, work: Callable[[], T]) -> T:
-        """Run blocking work in the connection's own thread; cancelling it cuts the connection."""
-        future = asyncio.get_running_loop().run_in_executor(self._executor, work)
-        try:
-            return await asyncio.shield(future)
-        except CommandRefused:
-            raise  # the dialogue is in step: only this command failed
-        except BaseException:
-            self.is_usable = False
-            self._stream.cut()
-            with contextlib.suppress(BaseException):
-                await asyncio.wait([future], timeout=self._timeouts.farewell)
-            if future.done() and not future.cancelled():
-                future.exception()  # taken note of, so that nobody reports it as lost
-            self._stream.close()
-            raise
-
     # What follows runs in the worker thread.
 
-    def _establish(self, account: AccountSettings, secret: SecretStr | None, token: SecretStr | None) -> None:
-        self.capabilities = sign_in(account, secret, self._stream, connect_timeout=self._timeouts.connect, token=token)
-        if not self.capabilities:
-            self._dialogue.run(Command([b"CAPABILITY"], self._note_capabilities))
-        self._dialogue = _WatchingDialogue(
-            self._stream,
-            command_timeout=self._timeouts.idle,
-            synchronizing_literals=not self.capabilities & {"LITERAL+", "LITERAL-"},
+    def _new_dialogue(self, *, synchronizing_literals: bool) -> WatchingDialogue:
+        return WatchingDialogue(
+            self._stream, command_timeout=self._timeouts.idle, synchronizing_literals=synchronizing_literals
         )
-        if self.offers("ID"):
-            self._dialogue.run(Command([b"ID", b"NIL"]))
-
-    def _note_capabilities(self, response: Untagged) -> None:
-        if response.kind == b"CAPABILITY":
-            self.capabilities = frozenset(response.text.decode("latin-1").upper().split())
 
     def _examine(self, path: str) -> None:
         def receive(response: Untagged) -> None:
@@ -191,9 +123,9 @@ class WatchingSession:
 
         self._exists = None
         parameters = [b"(CONDSTORE)"] if self.offers("CONDSTORE") else []  # also makes flag changes tell their sequence
-        completion = self._dialogue.run(Command([b"EXAMINE", _mailbox(path), *parameters], receive))
+        completion = self.dialogue.run(Command([b"EXAMINE", mailbox_argument(path), *parameters], receive))
         if completion.status == b"BAD" and parameters:
-            self.capabilities -= {"CONDSTORE"}
+            self.withdraw("CONDSTORE")
             return self._examine(path)
         return require_ok(completion, "EXAMINE")
 
@@ -206,9 +138,9 @@ class WatchingSession:
         def receive(response: Untagged) -> None:
             self._note(response)
 
-        completion = self._dialogue.run(Command([b"NOTIFY SET", *groups], receive))
+        completion = self.dialogue.run(Command([b"NOTIFY SET", *groups], receive))
         if not completion.is_ok:
-            self.capabilities -= {"NOTIFY"}
+            self.withdraw("NOTIFY")
         return completion.is_ok
 
     def _states(self, paths: Sequence[str]) -> dict[str, FolderState]:
@@ -223,14 +155,13 @@ class WatchingSession:
                 # A subscription's STATUS has some items only; together they are what the server last said.
                 found[path] = _newer(found.get(path), state)
 
-        modseq = b" HIGHESTMODSEQ" if self.offers("CONDSTORE") else b""
-        items = b"(MESSAGES UIDNEXT UIDVALIDITY" + modseq + b")"
-        self._dialogue.run_all([Command([b"STATUS", _mailbox(path), items], receive) for path in paths])
+        items = b"(" + status_items(self) + b")"
+        self.dialogue.run_all([Command([b"STATUS", mailbox_argument(path), items], receive) for path in paths])
         self._known = dict(found)
         return found
 
     def _wait(self, seconds: float) -> bool:
-        news = self._has_news or self._dialogue.idle(seconds, self._note)
+        news = self._has_news or self.dialogue.idle(seconds, self._note)
         self._has_news = False
         return news
 
@@ -270,8 +201,3 @@ def _newer(before: FolderState | None, state: FolderState) -> FolderState:
         uid_validity=before.uid_validity if state.uid_validity is None else state.uid_validity,
         highest_modseq=before.highest_modseq if state.highest_modseq is None else state.highest_modseq,
     )
-
-
-def _mailbox(path: str) -> bytes:
-    octets = octets_of_key(path)
-    return quote(octets) or Literal(octets)

@@ -10,7 +10,7 @@ from support.scripted_imap import PASSWORD, ScriptedImap
 from mailkeep.errors import MailServerUnavailable
 from mailkeep.imap import Timeouts, WatchingSession
 from mailkeep.imap.dialogue import Command
-from mailkeep.imap.watching import WATCHING_VERBS, _WatchingDialogue
+from mailkeep.imap.watching import WATCHING_VERBS, WatchingDialogue
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ async def test_a_watching_session_has_no_verb_that_reads_or_changes_mail() -> No
     assert {b"CAPABILITY", b"EXAMINE", b"ID", b"IDLE", b"LOGOUT", b"NOOP", b"NOTIFY", b"STATUS"} == WATCHING_VERBS
     async with ScriptedImap(OPEN) as server:
         session = await connect(server)
-        dialogue: _WatchingDialogue = session._dialogue
+        dialogue: WatchingDialogue = session.dialogue
         for verb in (b"SELECT INBOX", b"UID STORE 1 +FLAGS (\\Seen)", b"UID FETCH 1 (FLAGS)", b"APPEND", b"EXPUNGE"):
             with pytest.raises(AssertionError):
                 dialogue.run(Command([verb]))

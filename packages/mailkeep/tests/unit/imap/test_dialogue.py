@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from mailkeep.errors import CommandRefused
-from mailkeep.imap import dialogue, session
+from mailkeep.imap import dialogue, discovery, fetching, searching, session
 from mailkeep.imap.dialogue import AskedToComeBack, Command, Completion, Dialogue, require_ok
 from mailkeep.imap.session import ReadOnlySession
 from mailkeep.imap.stream import Stream
@@ -32,7 +32,8 @@ def test_a_session_has_no_method_that_changes_a_mailbox() -> None:
     """Walking the type finds reading methods only, and nothing that reaches IMAPClient's writing ones."""
     names = [name.lower() for name, _ in inspect.getmembers(ReadOnlySession)]
     assert not [name for name in names if any(word.lower() in name for word in WRITING)]
-    assert "imapclient" not in inspect.getsource(session)
+    for room in (session, discovery, searching, fetching):
+        assert "imapclient" not in inspect.getsource(room)
     assert "imapclient" not in inspect.getsource(dialogue).split('"""')[2]
 
 
@@ -59,7 +60,7 @@ def test_a_fetch_that_would_mark_mail_as_read_cannot_be_sent(items: bytes) -> No
 @pytest.mark.case("40")
 def test_every_set_of_fetch_items_is_parenthesised_and_none_asks_for_structure() -> None:
     """Several items without parentheses are not one request; ENVELOPE and BODYSTRUCTURE are never asked for."""
-    items = {name: value for name, value in vars(session).items() if name.endswith("_ITEMS")}
+    items = {name: value for name, value in vars(fetching).items() if name.endswith("_ITEMS")}
     names = {"METADATA_ITEMS", "RECONCILIATION_ITEMS", "CONTENT_ITEMS", "HEADER_ITEMS", "IDENTITY_ITEMS"}
     assert set(items) == names
     for value in items.values():
@@ -75,7 +76,7 @@ def test_every_set_of_fetch_items_is_parenthesised_and_none_asks_for_structure()
 @pytest.mark.spec("SYNC-29")
 def test_reconciliation_asks_for_flags_and_uid_only() -> None:
     """The item set of reconciliation is one constant."""
-    assert session.RECONCILIATION_ITEMS == b"(FLAGS UID)"
+    assert fetching.RECONCILIATION_ITEMS == b"(FLAGS UID)"
 
 
 @pytest.mark.spec("SYNC-36")
