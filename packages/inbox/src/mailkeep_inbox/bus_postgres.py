@@ -40,7 +40,7 @@ MAX_CATCH_UP_PAGES: Final = 10
 
 
 class PostgresMailboxEventBus:
-    """Use `postgres_mailbox_event_bus`, which starts and ends it."""
+    """Publishes at once; hears other replicas while a block of `listening()` runs. `publish` alone needs no block."""
 
     def __init__(self, db: AsyncEngine) -> None:
         self._db = db
@@ -68,7 +68,25 @@ class PostgresMailboxEventBus:
         """How many subscriptions there are in this process."""
         return self._local.subscriber_count
 
-    async def run(self) -> None:
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        """Hear the other replicas while the block runs: put it into the host's lifespan.
+
+        Waits five seconds at most for the database; without it the block begins all the same and the bus keeps trying.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(self._listen())
+            try:
+                try:
+                    async with asyncio.timeout(FIRST_LISTEN_SECONDS):
+                        await self.is_listening.wait()
+                except TimeoutError:
+                    logger.warning("mailbox bus not connected yet: it keeps trying")
+                yield
+            finally:
+                task.cancel()
+
+    async def _listen(self) -> None:
         """Listen until cancelled, connecting again as often as it takes."""
         pause = SHORTEST_PAUSE_SECONDS
         while True:
@@ -123,19 +141,10 @@ class PostgresMailboxEventBus:
 
 @asynccontextmanager
 async def postgres_mailbox_event_bus(db: AsyncEngine) -> AsyncIterator[PostgresMailboxEventBus]:
-    """A bus for a host of several processes, listening while the block runs: put it into the host's lifespan."""
+    """A bus that listens while the block runs."""
     bus = PostgresMailboxEventBus(db)
-    async with asyncio.TaskGroup() as tasks:
-        listening = tasks.create_task(bus.run())
-        try:
-            try:
-                async with asyncio.timeout(FIRST_LISTEN_SECONDS):
-                    await bus.is_listening.wait()
-            except TimeoutError:
-                logger.warning("mailbox bus not connected yet: it keeps trying")
-            yield bus
-        finally:
-            listening.cancel()
+    async with bus.listening():
+        yield bus
 
 
 def payload_of(origin: str, scope: MailboxScope, event: MailboxEvent) -> str:
