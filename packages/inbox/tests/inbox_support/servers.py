@@ -75,7 +75,12 @@ class Stream:
 
 
 async def open_stream(
-    port: int, who: str = "acme/ann", *, last_event_id: str | None = None, receive_buffer: int | None = None
+    port: int,
+    who: str = "acme/ann",
+    *,
+    user: str = "",
+    last_event_id: str | None = None,
+    receive_buffer: int | None = None,
 ) -> Stream:
     """Connect, ask for the events and read the head of the response."""
     sock = socket.socket()
@@ -85,7 +90,9 @@ async def open_stream(
     await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
     reader, writer = await asyncio.open_connection(sock=sock, limit=2**14)
     resume = "" if last_event_id is None else f"last-event-id: {last_event_id}\r\n"
-    writer.write(f"GET /api/me/inbox/events HTTP/1.1\r\nhost: x\r\nx-who: {who}\r\n{resume}\r\n".encode())
+    writer.write(
+        f"GET /api/me/inbox/events HTTP/1.1\r\nhost: x\r\nx-who: {who}\r\nx-user: {user}\r\n{resume}\r\n".encode()
+    )
     return Stream(reader, writer, await reader.readuntil(b"\r\n\r\n"))
 
 

@@ -311,7 +311,7 @@ async def test_nul_and_lone_surrogates_are_refused_everywhere(client: Client, en
             assert (await client.post(f"/{path}", (body % bad).encode())).status == 400, (path, body)
 
 
-@pytest.mark.spec("INBOX-102", "INBOX-104", "INBOX-106", "INBOX-108")
+@pytest.mark.spec("INBOX-102", "INBOX-104", "INBOX-108", "INBOX-112")
 async def test_routes_beyond_the_contract(client: Client, engine: AsyncEngine, bus: RecordingBus) -> None:
     """Search, threads with both sides, sent mail, snooze, labels, mark all as read, bulk by filter."""
     from mailkeep_inbox import MailboxRef

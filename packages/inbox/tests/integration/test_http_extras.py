@@ -43,7 +43,7 @@ async def test_senders_are_labelled_by_one_call_for_a_page(engine: AsyncEngine) 
         assert "fromDisplay" not in answer.json["messages"][0]
 
 
-@pytest.mark.spec("INBOX-106")
+@pytest.mark.spec("INBOX-106", "INBOX-112")
 async def test_attachment_is_a_download_that_cannot_run(engine: AsyncEngine) -> None:
     """The octets, the sender's type and name made safe, and headers that keep a browser from showing it."""
     mail = EmailMessage()
