@@ -74,17 +74,17 @@ class PostgresMailboxEventBus:
 
         Waits five seconds at most for the database; without it the block begins all the same and the bus keeps trying.
         """
-        async with asyncio.TaskGroup() as tasks:
-            task = tasks.create_task(self._listen())
+        task = asyncio.create_task(self._listen(), name="mailbox bus")
+        try:
             try:
-                try:
-                    async with asyncio.timeout(FIRST_LISTEN_SECONDS):
-                        await self.is_listening.wait()
-                except TimeoutError:
-                    logger.warning("mailbox bus not connected yet: it keeps trying")
-                yield
-            finally:
-                task.cancel()
+                async with asyncio.timeout(FIRST_LISTEN_SECONDS):
+                    await self.is_listening.wait()
+            except TimeoutError:
+                logger.warning("mailbox bus not connected yet: it keeps trying")
+            yield
+        finally:  # not a task group: that would wrap what the host's own block raises
+            task.cancel()
+            await asyncio.wait([task])
 
     async def _listen(self) -> None:
         """Listen until cancelled, connecting again as often as it takes."""

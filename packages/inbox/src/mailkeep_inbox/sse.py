@@ -143,8 +143,10 @@ class MailboxEventStream(Response):
 
 
 async def _watch(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    """Until the client is gone, which a server may also say by failing."""
+    with contextlib.suppress(Exception):
+        while (await receive())["type"] != "http.disconnect":
+            pass
 
 
 async def _wait(wake: asyncio.Event, seconds: float) -> None:

@@ -17,9 +17,12 @@ from mailkeep_inbox import (
     MailboxEvent,
     MailboxEventOp,
     MailboxScope,
+    MessageArgs,
+    ScopedMessage,
     create_in_memory_mailbox_event_bus,
     mark_mailbox_message_read,
     mark_mailbox_message_unread,
+    write_mailbox_messages,
 )
 
 pytestmark = pytest.mark.anyio
@@ -163,7 +166,7 @@ class CountingBus(InMemoryMailboxEventBus):
 
 
 @pytest.mark.spec("INBOX-94", "INBOX-95")
-@pytest.mark.parametrize("fault", ["start", "frame", "cancelled", "overflow", "gone"])
+@pytest.mark.parametrize("fault", ["start", "frame", "cancelled", "overflow", "gone", "receive"])
 async def test_each_end_unsubscribes_exactly_once(fault: str) -> None:
     """A write that fails at the start or later, cancellation, overflow and a client that goes."""
     from mailkeep_inbox.sse import MailboxEventStream
@@ -174,6 +177,8 @@ async def test_each_end_unsubscribes_exactly_once(fault: str) -> None:
 
     async def receive() -> dict[str, Any]:
         await gone.wait()
+        if fault == "receive":
+            raise RuntimeError
         return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:
@@ -190,7 +195,7 @@ async def test_each_end_unsubscribes_exactly_once(fault: str) -> None:
     if fault == "overflow":
         for number in range(101):
             bus.publish(ANN, event(number))
-    if fault == "gone":
+    if fault in ("gone", "receive"):
         gone.set()
     if fault == "cancelled":
         task.cancel()
@@ -253,5 +258,32 @@ async def test_position_that_the_log_does_not_know_means_fetch_again(
         stream = await open_stream(running.port, last_event_id=position)
         assert await stream.frame() == b'event: reset\ndata: {"type":"reset"}\n\n'
         assert (await stream.frame()).startswith(b"id: ")
+        stream.reset()
+        await until(lambda: bus.subscriber_count == 0)
+
+
+@pytest.mark.spec("INBOX-110")
+async def test_open_transaction_makes_a_stream_neither_repeat_nor_pass_over(
+    engine: AsyncEngine, bus: InMemoryMailboxEventBus
+) -> None:
+    """A change that commits after later ones is still told, and what was told meanwhile is not told again."""
+    late = MessageArgs(address="ann@acme.example", from_address="bo@x.example", subject="late", body="")
+    app = make_host("asgi", engine, bus=bus, resumable_events=True)
+    async with served(app) as running:
+        stream = await open_stream(running.port)
+        await stream.frame()
+        async with engine.connect() as connection:
+            async with connection.begin():
+                (first,) = await write_mailbox_messages(connection, [ScopedMessage(ANN, late)])
+                told = []
+                for _ in range(3):
+                    told.append(await write(engine, ANN))
+                    bus.publish(ANN, MailboxEvent(told[-1], MailboxEventOp.CREATE))
+                    assert told[-1].encode() in await stream.frame()
+            bus.publish(ANN, first.events[0].event)
+        assert str(first.id).encode() in await stream.frame()
+        last = await write(engine, ANN)
+        bus.publish(ANN, MailboxEvent(last, MailboxEventOp.CREATE))
+        assert last.encode() in await stream.frame()
         stream.reset()
         await until(lambda: bus.subscriber_count == 0)

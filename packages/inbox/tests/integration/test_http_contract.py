@@ -234,6 +234,15 @@ async def test_enrichment_is_refused_in_the_documented_order(client: Client, eng
     assert listed["status"] == "open"
 
 
+@pytest.mark.spec("INBOX-112")
+async def test_body_of_64_kib_is_read_and_a_larger_one_refused(client: Client) -> None:
+    """The bound of a body, for every route that takes one."""
+    for path in (*(f"/{NIL}/{name}" for name in WITH_BODY), "/bulk", "/bulk-by-filter"):
+        assert (await client.post(path, b" " * 65_536)).body == error("invalid JSON body")
+        refused = await client.post(path, b" " * 65_537)
+        assert (refused.status, refused.body) == (413, error("request body too large"))
+
+
 @pytest.mark.spec("INBOX-86")
 async def test_assignment_needs_its_key(client: Client, engine: AsyncEngine) -> None:
     """A text or null; nothing else."""

@@ -88,7 +88,7 @@ async def _cut(engine: AsyncEngine) -> None:
     await rows(
         engine,
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-        "WHERE datname = current_database() AND query LIKE 'LISTEN%' OR query = 'SELECT 1' AND pid <> pg_backend_pid()",
+        "WHERE datname = current_database() AND (query LIKE 'LISTEN%' OR query = 'SELECT 1') AND pid <> pg_backend_pid()",
     )
 
 
@@ -141,6 +141,16 @@ async def test_bus_of_an_unreachable_database_starts_serves_this_process_and_end
             assert (await client.post(f"/{message_id}/read")).status == 200
         assert heard == [message_id]
     await close()
+
+
+@pytest.mark.spec("INBOX-111")
+async def test_what_the_host_raises_passes_through_the_bus_as_it_is(engine: AsyncEngine) -> None:
+    """No group is made of it, and the bus has ended."""
+    before = len(asyncio.all_tasks())
+    with pytest.raises(ZeroDivisionError):
+        async with postgres_mailbox_event_bus(engine):
+            raise ZeroDivisionError
+    assert len(asyncio.all_tasks()) == before
 
 
 @pytest.mark.spec("INBOX-111")

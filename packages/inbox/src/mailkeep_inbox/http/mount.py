@@ -9,7 +9,6 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
-from starlette._utils import get_route_path
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -133,8 +132,8 @@ class _NoRoute:
     """Answers what is below the root and no route: 405 where another method would do, else 404."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = get_route_path(scope)
-        below = path[path.find(ROOT) :] if ROOT in path else path  # an included router keeps its prefix in the path
+        path = scope["path"]  # with the host's prefix, however it was nested
+        below = path[path.find(ROOT) :] if ROOT in path else path
         allowed = {method for pattern, methods in _PATHS if pattern.match(below) for method in methods}
         if allowed:
             response = refusal(405, "Method Not Allowed", allow=", ".join(sorted(allowed)))
