@@ -16,6 +16,7 @@
     │   ├── LoginRejected                 21002
     │   ├── CertificateRefused            21003
     │   ├── MailServerUnavailable         22001  (retry helps)
+    │   │   └── ContentUnavailable            22002  (retry helps)
     │   ├── FolderRecreated               23001  (retry helps)
     │   ├── IncompleteAnswer              24001
     │   ├── CommandRefused                24002
@@ -189,6 +190,12 @@ class MailServerUnavailable(MailServerError):
 
     code = 22001
     retryable = True
+
+
+class ContentUnavailable(MailServerUnavailable):
+    """The server answers, and yet gives the content of no message of a folder; the folder waits until it does."""
+
+    code = 22002
 
 
 class FolderRecreated(MailServerError):

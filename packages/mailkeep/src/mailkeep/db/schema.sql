@@ -42,6 +42,8 @@ CREATE TABLE synchronization_checkpoints (
     remote_message_count bigint,
     remote_uid_next bigint,
     remote_observed_at timestamptz,
+    blocked_uid bigint,
+    blocked_attempts integer,
     CONSTRAINT pk_synchronization_checkpoints PRIMARY KEY (mail_folder_id),
     CONSTRAINT fk_synchronization_checkpoints_mail_folders FOREIGN KEY (mail_folder_id)
         REFERENCES mail_folders (id) ON DELETE CASCADE

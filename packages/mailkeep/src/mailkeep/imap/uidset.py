@@ -77,6 +77,10 @@ class UidSet:
         """The members within both bounds."""
         return UidSet(tuple((max(a, low), min(b, high)) for a, b in self.ranges if b >= low and a <= high))
 
+    def after(self, uid: int) -> Iterator[int]:
+        """The members beyond `uid`; nothing is worked out before the first is asked for."""
+        yield from self.between(uid + 1, self.highest or 0)
+
     def absent(self, uids: Iterable[int]) -> list[int]:
         """Those of `uids`, which must ascend, that are not members. One pass over both."""
         missing = []

@@ -8,6 +8,7 @@ in one as `store_batch`.
 from mailkeep.mailbox.arrival import store_batch, store_prepared
 from mailkeep.mailbox.checkpoints import (
     advance_checkpoint,
+    count_blocked_attempt,
     load_checkpoint,
     load_checkpoints,
     recommit_checkpoints,
@@ -57,6 +58,7 @@ from mailkeep.mailbox.reconcile import (
     highest_uid,
     local_flags,
     local_uids,
+    recent_uids,
     retire_other_uid_validities,
 )
 from mailkeep.mailbox.rederive import RederivationRun, rederivation_runs, rederive_pass, request_rederivation
@@ -107,6 +109,7 @@ __all__ = [
     "awaiting_repair",
     "bind_folder",
     "buried_uids",
+    "count_blocked_attempt",
     "erase_account",
     "erase_folder",
     "filter_unknown",
@@ -127,6 +130,7 @@ __all__ = [
     "quarantined",
     "raw_mime",
     "read_contents",
+    "recent_uids",
     "recommit_checkpoints",
     "record_proof",
     "rederivation_runs",

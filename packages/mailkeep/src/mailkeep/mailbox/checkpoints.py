@@ -9,7 +9,7 @@ from typing import Final
 
 from mailkeep.db import Database, load_queries
 from mailkeep.errors import ConcurrencyConflict
-from mailkeep.mailbox.model import AccountId, Checkpoint, FolderId
+from mailkeep.mailbox.model import AccountId, Checkpoint, FolderId, Uid, UidValidity
 
 _SQL: Final = load_queries("mailkeep.mailbox")
 
@@ -68,6 +68,17 @@ async def advance_checkpoint(
         cursor = await connection.execute(_SQL["add_checkpoint" if expected is None else "advance_checkpoint"], values)
         if await cursor.fetchone() is None:
             raise ConcurrencyConflict("another run advanced this folder's checkpoint first")
+
+
+async def count_blocked_attempt(db: Database, folder_id: FolderId, *, uid_validity: UidValidity, uid: Uid) -> int:
+    """Count an attempt at the message in front of which the folder stands; how many in a row there were at this one.
+
+    0 where the checkpoint is another one by now.
+    """
+    values = {"folder_id": folder_id, "uid_validity": uid_validity, "uid": uid}
+    async with db.connection() as connection:
+        row = await (await connection.execute(_SQL["count_blocked_attempt"], values)).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 async def rewind(db: Database, account_id: AccountId, *, alias: str | None) -> int:

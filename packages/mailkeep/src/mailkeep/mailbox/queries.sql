@@ -58,11 +58,28 @@ UPDATE synchronization_checkpoints SET
         ELSE %(reconciled_through_modseq)s END,
     remote_message_count = %(remote_message_count)s,
     remote_uid_next = %(remote_uid_next)s,
-    remote_observed_at = greatest(remote_observed_at, %(remote_observed_at)s)
+    remote_observed_at = greatest(remote_observed_at, %(remote_observed_at)s),
+    blocked_uid = CASE WHEN uid_validity = %(uid_validity)s THEN blocked_uid END
 WHERE mail_folder_id = %(folder_id)s
   AND uid_validity = %(expected_uid_validity)s
   AND last_seen_uid IS NOT DISTINCT FROM %(expected_last_seen_uid)s
 RETURNING mail_folder_id;
+
+-- name: count_blocked_attempt
+-- Another attempt at the message in front of which a folder stands; another message begins anew.
+UPDATE synchronization_checkpoints SET
+    blocked_attempts = CASE WHEN blocked_uid = %(uid)s THEN coalesce(blocked_attempts, 0) + 1 ELSE 1 END,
+    blocked_uid = %(uid)s
+WHERE mail_folder_id = %(folder_id)s AND uid_validity = %(uid_validity)s
+RETURNING blocked_attempts;
+
+-- name: recent_uids
+-- The newest messages of a folder that are here whole and small.
+SELECT uid FROM stored_emails
+WHERE mail_folder_id = %(folder_id)s AND uid_validity = %(uid_validity)s AND remote_expunge_observed_at IS NULL
+  AND content_availability = 'Available' AND size_octets <= %(max_octets)s
+ORDER BY uid DESC
+LIMIT %(limit)s;
 
 -- name: account_checkpoints
 -- How far every folder of an account is synchronized, older bindings included.

@@ -34,6 +34,15 @@ async def local_uids(db: Database, folder_id: FolderId, *, uid_validity: UidVali
         return [row[0] for row in await cursor.fetchall()]
 
 
+async def recent_uids(
+    db: Database, folder_id: FolderId, *, uid_validity: UidValidity, max_octets: int, limit: int
+) -> list[Uid]:
+    """The newest messages that are here whole, of at most so many octets each."""
+    values = {"folder_id": folder_id, "uid_validity": uid_validity, "max_octets": max_octets, "limit": limit}
+    async with db.connection() as connection:
+        return [row[0] for row in await (await connection.execute(_SQL["recent_uids"], values)).fetchall()]
+
+
 async def highest_uid(db: Database, folder_id: FolderId, *, uid_validity: UidValidity) -> int:
     """The highest UID of all that was on the server when last looked; 0 when nothing is stored."""
     async with db.connection() as connection:

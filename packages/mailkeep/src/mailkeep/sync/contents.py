@@ -7,11 +7,12 @@ time the set is halved until the one message stands alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import partial
 
-from mailkeep.errors import CommandRefused, IncompleteAnswer, MailServerUnavailable
+from mailkeep.errors import CommandRefused, ContentUnavailable, IncompleteAnswer, MailServerUnavailable
 from mailkeep.imap import (
     AskedToComeBack,
     ContentAnswer,
@@ -25,21 +26,46 @@ from mailkeep.mailbox import QuarantineReason
 from mailkeep.sync.link import Link
 
 ATTEMPTS_WHEN_BROKEN = 2  # of one set, each on a new connection, before the set is halved
-MAX_FAULTS_IN_A_ROW = 20  # without one message between them: then it is the server, not the messages
+MAX_FAULTS_IN_A_ROW = 20  # without one message between them: then it may be the server, not the messages
+
+
+class Verdict(Enum):
+    """Whose fault it is that a message did not come."""
+
+    MESSAGE = "the server gives other messages"
+    SERVER = "the server does not give other messages either"
+    UNKNOWN = "there is no other message to tell by"
+
+
+Judge = Callable[[Sequence[int], bool], Awaitable[Verdict]]
+"""Asks for other messages to tell by: given UIDs not asked for yet, and whether a connection broke."""
 
 
 @dataclass(slots=True)
 class Contents:
-    """What became of each UID asked for. A UID in none of these is gone from the server."""
+    """What became of each UID asked for. A UID in none of these is gone from the server.
+
+    `faulty` are at fault themselves. With `suspects` it could not be told; what lies beyond them was not asked for.
+    """
 
     bodies: dict[int, bytes] = field(default_factory=dict)
     oversized: dict[int, int] = field(default_factory=dict)
     faulty: dict[int, QuarantineReason] = field(default_factory=dict)
+    suspects: dict[int, QuarantineReason] = field(default_factory=dict)
+
+    @property
+    def given(self) -> int:
+        """How many messages the server gave."""
+        return len(self.bodies) + len(self.oversized)
 
     def unsettled(self, uids: UidSet) -> UidSet:
-        return UidSet.of(
-            uid for uid in uids if uid not in self.bodies and uid not in self.oversized and uid not in self.faulty
-        )
+        settled: tuple[Mapping[int, object], ...] = (self.bodies, self.oversized, self.faulty, self.suspects)
+        return UidSet.of(uid for uid in uids if not any(uid in among for among in settled))
+
+    def blame(self) -> None:
+        """The suspects are at fault themselves."""
+        self.faulty.update(self.suspects)
+        self.suspects.clear()
 
 
 async def fetch_metadata(link: Link, uids: Iterable[int]) -> list[Metadata]:
@@ -90,38 +116,68 @@ async def _with_flags(link: Link, found: list[Metadata]) -> list[Metadata]:
     return [replace(message, flags=flags.get(message.uid, message.flags)) for message in found]
 
 
-async def fetch_contents(link: Link, uids: Iterable[int], *, limit: int, headers_only: bool = False) -> Contents:
-    """Whole messages, or their header sections. Raises MailServerUnavailable when the server is at fault."""
+async def fetch_contents(
+    link: Link, uids: Iterable[int], *, limit: int, headers_only: bool = False, judge: Judge | None = None
+) -> Contents:
+    """Whole messages, or their header sections.
+
+    A message that does not come is at fault when another one comes after it; otherwise `judge` tells, without whom it
+    is at fault unless too many are. Raises ContentUnavailable when the server is at fault.
+    """
     contents = Contents()
     pending = [UidSet.of(uids)]
-    faults = 0
+    broke = False
     while pending:
         asked = pending.pop()
         if not asked:
             continue
-        before = len(contents.bodies) + len(contents.oversized)
-        reason = await _ask(link, asked, contents, limit=limit, headers_only=headers_only)
-        if len(contents.bodies) + len(contents.oversized) > before:
-            faults = 0
-        if reason is None:
+        before = contents.given
+        failure = await _ask(link, asked, contents, limit=limit, headers_only=headers_only)
+        if contents.given > before:
+            contents.blame()
+            broke = False
+        if failure is None:
             continue
         left = contents.unsettled(asked)
         if len(asked) == 1 and left:
-            contents.faulty[next(iter(asked))] = reason
-            faults += 1
-            if faults >= MAX_FAULTS_IN_A_ROW:
-                raise MailServerUnavailable("the mail server refuses one message after another")
+            contents.suspects[next(iter(asked))] = failure.reason
+            broke |= failure.broke
+            if len(contents.suspects) >= MAX_FAULTS_IN_A_ROW:
+                others = [uid for part in pending for uid in part][:MAX_FAULTS_IN_A_ROW]
+                await _settle_suspects(contents, judge, others, broke=True)
+                if contents.suspects:
+                    return contents
         else:
             members = list(left)
             middle = (len(members) + 1) // 2
             # The lower half is asked first, so that content keeps arriving in the order of UIDs.
             pending += [UidSet.of(members[middle:]), UidSet.of(members[:middle])]
+    if contents.suspects:
+        if judge is None or (contents.given and not broke):
+            contents.blame()
+        else:
+            came = [*contents.bodies, *contents.oversized][:1]
+            await _settle_suspects(contents, judge, came, broke=broke)
     return contents
 
 
-async def _ask(
-    link: Link, asked: UidSet, contents: Contents, *, limit: int, headers_only: bool
-) -> QuarantineReason | None:
+async def _settle_suspects(contents: Contents, judge: Judge | None, others: Sequence[int], *, broke: bool) -> None:
+    verdict = Verdict.SERVER if judge is None else await judge(others, broke)
+    if verdict is Verdict.SERVER:
+        raise ContentUnavailable("the mail server refuses one message after another")
+    if verdict is Verdict.MESSAGE:
+        contents.blame()
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why some of what was asked for did not come; `broke`: the connection did not survive the question."""
+
+    reason: QuarantineReason
+    broke: bool = False
+
+
+async def _ask(link: Link, asked: UidSet, contents: Contents, *, limit: int, headers_only: bool) -> _Failure | None:
     """Ask once, or again on a new connection; why some of it is unsettled, None when nothing more can be learned."""
     broken = 0
     while broken < ATTEMPTS_WHEN_BROKEN:
@@ -137,7 +193,7 @@ async def _ask(
         except LiteralAbandoned as error:
             uid = next(iter(wanted)) if error.uid is None and len(wanted) == 1 else error.uid
             if uid is None:
-                return QuarantineReason.FETCH_INCOMPLETE
+                return _Failure(QuarantineReason.FETCH_INCOMPLETE, broke=True)
             if uid in wanted:
                 contents.oversized[uid] = error.size  # and ask for the rest
             else:
@@ -147,12 +203,12 @@ async def _ask(
             broken += 1
             continue
         except CommandRefused:
-            return QuarantineReason.FETCH_REFUSED
+            return _Failure(QuarantineReason.FETCH_REFUSED)
         reason = _settle(contents, wanted, answer)
         if reason is None and await _still_there(link, contents.unsettled(wanted)):
-            return QuarantineReason.FETCH_INCOMPLETE  # NIL, nothing, or content under another UID
-        return reason
-    return QuarantineReason.FETCH_INCOMPLETE
+            reason = QuarantineReason.FETCH_INCOMPLETE  # NIL, nothing, or content under another UID
+        return None if reason is None else _Failure(reason)
+    return _Failure(QuarantineReason.FETCH_INCOMPLETE, broke=True)
 
 
 def _settle(contents: Contents, wanted: UidSet, answer: ContentAnswer) -> QuarantineReason | None:

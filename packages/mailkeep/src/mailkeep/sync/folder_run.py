@@ -19,7 +19,7 @@ from mailkeep.mailbox import (
     quarantined,
     retire_other_uid_validities,
 )
-from mailkeep.sync.forward import FolderWork, forward_pass
+from mailkeep.sync.forward import forward_pass
 from mailkeep.sync.link import Link
 from mailkeep.sync.model import FolderOutcome, Outcome
 from mailkeep.sync.plan import (
@@ -37,6 +37,7 @@ from mailkeep.sync.relink import relink_known
 from mailkeep.sync.repair import repair
 from mailkeep.sync.resources import Resources
 from mailkeep.sync.volume import RunBudget
+from mailkeep.sync.work import FolderWork
 
 log = logging.getLogger(__name__)
 
@@ -55,14 +56,16 @@ async def run_folder(
 ) -> FolderOutcome:
     """One folder run. Failures become the outcome: one folder never takes another with it (SYNC-9, SYNC-11)."""
     alias = turn.binding.alias
+    work: FolderWork | None = None
     try:
-        outcome = await _run(resources, account, link, turn, meter)
+        work = await _open(resources, account, link, turn, meter)
+        outcome = await _run(work)
     except ConcurrencyConflict as error:
-        outcome = FolderOutcome(alias, Outcome.DEFERRED_AFTER_CONCURRENCY_CONFLICT, failure_code=error.code)
+        outcome = _ended(alias, work, Outcome.DEFERRED_AFTER_CONCURRENCY_CONFLICT, error.code)
     except MailServerUnavailable as error:
-        outcome = FolderOutcome(alias, Outcome.DEFERRED_AFTER_MAIL_SERVER_UNAVAILABLE, failure_code=error.code)
+        outcome = _ended(alias, work, Outcome.DEFERRED_AFTER_MAIL_SERVER_UNAVAILABLE, error.code)
     except MailkeepError as error:
-        outcome = FolderOutcome(alias, Outcome.UNEXPECTED_FAILURE, failure_code=error.code)
+        outcome = _ended(alias, work, Outcome.UNEXPECTED_FAILURE, error.code)
     except asyncio.CancelledError:
         raise
     except Exception as error:  # a defect or the database; the other folders still get their turn
@@ -70,24 +73,28 @@ async def run_folder(
             "folder run failed",
             extra={"account_id": account.account_id, "folder": alias, "error": type(error).__name__},
         )
-        outcome = FolderOutcome(alias, Outcome.UNEXPECTED_FAILURE, failure_code=0)
+        outcome = _ended(alias, work, Outcome.UNEXPECTED_FAILURE, 0)
     if not outcome.more_remains:
         meter.folder_done(alias)
     _log(account.account_id, outcome)
     return outcome
 
 
-async def _run(
-    resources: Resources, account: AccountSettings, link: Link, turn: FolderTurn, meter: Meter
-) -> FolderOutcome:
-    work = await _open(resources, account, link, turn, meter)
+def _ended(alias: str, work: FolderWork | None, outcome: Outcome, code: int) -> FolderOutcome:
+    """A failed run, with what it had done before."""
+    if work is None:
+        return FolderOutcome(alias, outcome, failure_code=code)
+    return work.outcome(outcome, failure_code=code)
+
+
+async def _run(work: FolderWork) -> FolderOutcome:
+    resources = work.resources
     await resources.measure_storage()
     reached_end = await forward_pass(work, relink_known)
-    flags_changed = await reconcile_flags(work)
-    gone = await reconcile_removals(work)
-    refilled = await refill(work)
-    repaired = await repair(work)
-    now = resources.now()
+    work.flags_changed = await reconcile_flags(work)
+    work.gone = await reconcile_removals(work)
+    work.refilled = await refill(work)
+    work.repaired = await repair(work)
     asked_flags = work.plan.held_through > 0  # else nothing was held, and what arrived has newer flags than `state`
     await work.move_checkpoint(
         completed(
@@ -95,23 +102,14 @@ async def _run(
             work.state,
             flags_through=work.state.highest_modseq if asked_flags else None,
             is_at_end=reached_end,
-            now=now,
+            now=resources.now(),
         )
     )
     if reached_end:
-        gone += await _retire_earlier_identities(work)
+        work.gone += await _retire_earlier_identities(work)
     stopped = resources.stopping.is_set() and not reached_end
-    return FolderOutcome(
-        alias=turn.binding.alias,
-        outcome=Outcome.INTERRUPTED_BY_SHUTDOWN if stopped else Outcome.SYNCHRONIZED,
-        arrivals=work.arrivals,
-        octets_fetched=work.octets_fetched,
-        flags_changed=flags_changed,
-        gone=gone,
-        refilled=refilled,
-        repaired=repaired,
-        more_remains=not reached_end,
-        limits_reached=frozenset(work.limits_reached),
+    return work.outcome(
+        Outcome.INTERRUPTED_BY_SHUTDOWN if stopped else Outcome.SYNCHRONIZED, more_remains=not reached_end
     )
 
 

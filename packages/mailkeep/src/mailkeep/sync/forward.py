@@ -7,73 +7,30 @@ or quarantined, one chunk at a time in a transaction of its own, and never overt
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
-from mailkeep.config import AccountSettings
-from mailkeep.imap import Ahead, FolderState, Metadata, UidSet
+from mailkeep.errors import ContentUnavailable
+from mailkeep.imap import Metadata, UidSet
 from mailkeep.mailbox import (
     Arrival,
-    BatchOutcome,
-    Checkpoint,
-    ContentAvailability,
-    Flags,
-    FolderBinding,
     PreparedBatch,
     QuarantineReason,
-    Uid,
-    UidValidity,
-    advance_checkpoint,
-    quarantine,
     store_prepared,
 )
-from mailkeep.sync.contents import fetch_contents, fetch_metadata, settle_metadata
-from mailkeep.sync.link import Link
+from mailkeep.sync.contents import fetch_metadata, settle_metadata
+from mailkeep.sync.faults import after_attempts, judge
+from mailkeep.sync.intake import claim_room, fetch_arrivals, quarantine_faulty, within_budget
 from mailkeep.sync.model import LimitReached
-from mailkeep.sync.plan import FolderPlan, advanced
-from mailkeep.sync.progress import Meter
-from mailkeep.sync.resources import Resources
-from mailkeep.sync.volume import Chunk, InFlight, RunBudget, assumed_size, chunks
+from mailkeep.sync.plan import advanced
+from mailkeep.sync.volume import Chunk, InFlight, chunks
+from mailkeep.sync.work import FolderWork
 
 PAGES_DESCRIBED_AT_ONCE = 10  # of metadata in one question, once the first page is on its way
 CHUNKS_UNDER_WAY = 3  # one being fetched, one being read, one being stored
 OCTETS_UNDER_WAY = 32 * 1024 * 1024  # of one folder run, so that large messages go one by one and memory stays small
-MAX_HEADER_OCTETS = 1024 * 1024  # of a message that is too large to fetch; a longer header is not kept
-
-
-@dataclass(slots=True)
-class FolderWork:
-    """One folder run in progress. `checkpoint` is what the database holds of it at this moment."""
-
-    resources: Resources
-    account: AccountSettings
-    link: Link
-    binding: FolderBinding
-    state: FolderState
-    plan: FolderPlan
-    checkpoint: Checkpoint
-    meter: Meter
-    budget: RunBudget
-    ahead: Ahead | None = None
-    """What was asked of the arrivals while the folder was being opened."""
-    arrivals: BatchOutcome = field(default_factory=BatchOutcome)
-    octets_fetched: int = 0
-    discovered: int | None = None
-    """How many messages the search found beyond the checkpoint; None while unknown, or when a date narrowed it."""
-    vanished: UidSet | None = None
-    """What the server said to have vanished since the recorded mod-sequence; None when it did not tell."""
-    limits_reached: set[LimitReached] = field(default_factory=set)
-
-    @property
-    def uid_validity(self) -> UidValidity:
-        return self.checkpoint.uid_validity
-
-    async def move_checkpoint(self, new: Checkpoint) -> None:
-        """Compare and set; raises ConcurrencyConflict when somebody else moved it (SYNC-57)."""
-        await advance_checkpoint(self.resources.db, self.binding.folder_id, expected=self.checkpoint, new=new)
-        self.checkpoint = new
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +96,8 @@ async def forward_pass(work: FolderWork, narrow: Callable[[FolderWork, UidSet], 
             if left is not None:
                 work.resources.in_flight.release(left[0].held)
                 work.resources.ceiling.settle(left[0].claimed, 0)
+    if work.blocked is not None:
+        raise work.blocked
     return reached_end
 
 
@@ -159,7 +118,7 @@ async def _fetched_chunks(
     """Chunks in ascending UID order, until the end, a bound of this run, or a request to stop."""
     bounds = work.resources.bounds
     async for page, found in _described_pages(work, hits):
-        affordable = _within_budget(work, found)
+        affordable = within_budget(work, found)
         cut_short = len(affordable) < len(found)
         through = found[len(affordable)].uid - 1 if cut_short else page[-1]
         parts = list(chunks(affordable, limit=bounds.max_raw_mime_bytes))
@@ -169,7 +128,15 @@ async def _fetched_chunks(
             last = index + 1 >= len(parts)
             await places.acquire()
             await lane.acquire(chunk.octets)
-            yield await _fetch_chunk(work, chunk, through if last else max(_uids(chunk)))
+            end = through if last else max(_uids(chunk))
+            try:
+                fetched = await _fetch_chunk(work, chunk, end, following=hits.after(end))
+            except ContentUnavailable as error:
+                work.blocked = error  # what came before is stored first
+                return
+            yield fetched
+            if work.blocked is not None:
+                return
         if cut_short:
             work.limits_reached.add(LimitReached.CONTENT_BYTES_PER_RUN)
             return
@@ -197,105 +164,38 @@ async def _described_pages(work: FolderWork, hits: UidSet) -> AsyncIterator[tupl
         work.limits_reached.add(LimitReached.METADATA_BATCHES_PER_RUN)
 
 
-def _within_budget(work: FolderWork, found: list[Metadata]) -> list[Metadata]:
-    """The messages from the front whose assumed cost this run can still bear; oversized ones cost nothing (SYNC-60)."""
-    limit = work.resources.bounds.max_raw_mime_bytes
-    for position, message in enumerate(found):
-        is_oversized = message.size is not None and message.size > limit
-        if not is_oversized and not work.budget.spend(assumed_size(message, limit)):
-            return found[:position]
-    return found
-
-
 def _uids(chunk: Chunk) -> list[int]:
     return [message.uid for message in (*chunk.messages, *chunk.oversized)]
 
 
-async def _fetch_chunk(work: FolderWork, chunk: Chunk, through_uid: int) -> Fetched:
-    """Fetch one chunk: whole messages within the ceiling, headers of the others."""
-    resources, limit = work.resources, work.resources.bounds.max_raw_mime_bytes
-    claimed, whole, waiting = 0, [], []
-    for message in chunk.messages:
-        cost = assumed_size(message, limit)
-        if resources.ceiling.claim(cost):
-            claimed += cost
-            whole.append(message)
-        else:
-            work.limits_reached.add(LimitReached.STORED_CONTENT_BYTES)
-            work.budget.give_back(cost)
-            waiting.append(message)
+async def _fetch_chunk(work: FolderWork, chunk: Chunk, through_uid: int, *, following: Iterator[int]) -> Fetched:
+    """Fetch one chunk: whole messages within the ceiling, headers of the others.
+
+    Where nobody can tell why a message does not come, the chunk ends in front of it. Raises ContentUnavailable.
+    """
+    resources = work.resources
+    room = claim_room(work, chunk.messages)
+    if room.beyond:
+        work.limits_reached.add(LimitReached.STORED_CONTENT_BYTES)
     held = 0
     try:
         await resources.in_flight.acquire(chunk.octets)
         held = chunk.octets
-        arrivals, faulty = await fetch_arrivals(work, whole, oversized=chunk.oversized, waiting=waiting)
+        intake = await fetch_arrivals(work, room, oversized=chunk.oversized, judge=partial(judge, work, following))
+        at_fault = await after_attempts(work, intake.suspects)
     except BaseException:
-        resources.ceiling.settle(claimed, 0)
+        resources.ceiling.settle(room.claimed, 0)
         resources.in_flight.release(held)
         raise
+    if blocked := intake.suspects.keys() - at_fault.keys():
+        through_uid = min(blocked) - 1
     return Fetched(
-        arrivals=arrivals,
-        faulty=faulty,
+        arrivals=intake.arrivals,
+        faulty=intake.faulty | at_fault,
         sizes={message.uid: message.size for message in (*chunk.messages, *chunk.oversized)},
         through_uid=through_uid,
         held=held,
-        claimed=claimed,
-    )
-
-
-async def fetch_arrivals(
-    work: FolderWork, whole: Iterable[Metadata], *, oversized: Iterable[Metadata] = (), waiting: Iterable[Metadata] = ()
-) -> tuple[tuple[Arrival, ...], dict[int, QuarantineReason]]:
-    """Arrivals in UID order, and the messages that could not be fetched. Gone messages are in neither (SYNC-67)."""
-    limit = work.resources.bounds.max_raw_mime_bytes
-    by_uid = {message.uid: message for message in whole}
-    contents = await fetch_contents(work.link, by_uid, limit=limit)
-    spared = sum(
-        assumed_size(message, limit) - len(contents.bodies.get(uid, b""))
-        for uid, message in by_uid.items()
-        if uid not in contents.oversized
-    )
-    work.budget.give_back(spared)
-    arrivals = [_whole_arrival(by_uid[uid], octets) for uid, octets in contents.bodies.items()]
-    work.octets_fetched += sum(map(len, contents.bodies.values()))
-
-    reasons = {message.uid: ContentAvailability.EXCEEDED_SIZE_LIMIT for message in oversized}
-    by_uid.update({message.uid: message for message in (*oversized, *waiting)})
-    for uid, size in contents.oversized.items():
-        # The server understated it: what it really sent is what people should read.
-        reasons[uid] = ContentAvailability.EXCEEDED_SIZE_LIMIT
-        by_uid[uid] = replace(by_uid[uid], size=size)
-    reasons.update({message.uid: ContentAvailability.AWAITING_STORAGE_HEADROOM for message in waiting})
-    faulty = dict(contents.faulty)
-    if reasons:
-        headers = await fetch_contents(work.link, reasons, limit=MAX_HEADER_OCTETS, headers_only=True)
-        faulty.update(headers.faulty)
-        for uid, availability in reasons.items():
-            if uid in headers.bodies or uid in headers.oversized:
-                arrivals.append(_header_arrival(by_uid[uid], headers.bodies.get(uid, b""), availability))
-                work.octets_fetched += len(headers.bodies.get(uid, b""))
-    return tuple(sorted(arrivals, key=lambda arrival: arrival.uid)), faulty
-
-
-def _whole_arrival(message: Metadata, octets: bytes) -> Arrival:
-    return Arrival(
-        uid=Uid(message.uid),
-        size_octets=message.size or len(octets),
-        internaldate=message.internaldate,
-        flags=None if message.flags is None else Flags.from_imap(message.flags),
-        octets=octets,
-    )
-
-
-def _header_arrival(message: Metadata, header: bytes, availability: ContentAvailability) -> Arrival:
-    return Arrival(
-        uid=Uid(message.uid),
-        size_octets=message.size or 0,
-        internaldate=message.internaldate,
-        flags=None if message.flags is None else Flags.from_imap(message.flags),
-        octets=None,
-        header_octets=header,
-        availability=availability,
+        claimed=room.claimed,
     )
 
 
@@ -311,28 +211,11 @@ async def _store(work: FolderWork, fetched: Fetched, prepared: asyncio.Task[Prep
         stored_octets = outcome.octets_stored
     finally:
         work.resources.ceiling.settle(fetched.claimed, stored_octets)
-    await quarantine_faulty(work, fetched.faulty, fetched.sizes, now)
-    faulty = tuple((Uid(uid), reason) for uid, reason in fetched.faulty.items())
-    work.arrivals += outcome + BatchOutcome(quarantined=faulty)
+    work.arrivals += outcome
+    work.arrivals += await quarantine_faulty(work, fetched.faulty, fetched.sizes)
     await work.move_checkpoint(advanced(work.checkpoint, fetched.through_uid, messages=work.state.messages, now=now))
     work.meter.stored(
         work.binding.alias,
-        messages=len(fetched.arrivals) + len(faulty),
+        messages=len(fetched.arrivals) + len(fetched.faulty),
         octets=sum(len(arrival.octets or arrival.header_octets or b"") for arrival in fetched.arrivals),
     )
-
-
-async def quarantine_faulty(
-    work: FolderWork, faulty: dict[int, QuarantineReason], sizes: dict[int, int | None], now: datetime
-) -> None:
-    for uid, reason in faulty.items():
-        await quarantine(
-            work.resources.db,
-            work.binding.folder_id,
-            uid_validity=work.uid_validity,
-            uid=Uid(uid),
-            reason=reason,
-            detail=None,
-            size_octets=sizes.get(uid),
-            now=now,
-        )

@@ -23,9 +23,9 @@ from mailkeep.mailbox import (
     quarantined,
     release_quarantine,
 )
-from mailkeep.sync.forward import FolderWork
 from mailkeep.sync.plan import FlagQuestion
 from mailkeep.sync.queries import known_within
+from mailkeep.sync.work import FolderWork
 
 CHANGED_PAGE = 100_000  # messages of one CHANGEDSINCE question; the answer to it is held in memory
 APPLIED_AT_ONCE = 2_000  # messages of one UPDATE

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from mailkeep.mailbox import awaiting_content, store_batch
-from mailkeep.sync.contents import fetch_metadata
-from mailkeep.sync.forward import FolderWork, fetch_arrivals, quarantine_faulty
+from functools import partial
+
+from mailkeep.mailbox import awaiting_content
+from mailkeep.sync.faults import judge
+from mailkeep.sync.intake import quarantine_faulty
+from mailkeep.sync.refetch import refetch
 from mailkeep.sync.resources import Resources
-from mailkeep.sync.volume import assumed_size, chunks
+from mailkeep.sync.work import FolderWork
 
 
 def has_room_for(resources: Resources, size: int) -> bool:
@@ -20,38 +23,12 @@ async def refill(work: FolderWork) -> int:
 
     Stores onto the existing rows and leaves the checkpoint. Ends where the ceiling or the run's budget is met again.
     """
-    resources, limit = work.resources, work.resources.bounds.max_raw_mime_bytes
     waiting = await awaiting_content(
-        resources.db,
+        work.resources.db,
         work.binding.folder_id,
         uid_validity=work.uid_validity,
-        limit=resources.bounds.max_metadata_batch_size,
+        limit=work.resources.bounds.max_metadata_batch_size,
     )
-    filled = 0
-    for chunk in chunks(await fetch_metadata(work.link, [uid for uid, _ in waiting]), limit=limit):
-        claimed, affordable = 0, []
-        for message in chunk.messages:
-            cost = assumed_size(message, limit)
-            if not work.budget.spend(cost):
-                break
-            if not resources.ceiling.claim(cost):
-                work.budget.give_back(cost)
-                break
-            claimed += cost
-            affordable.append(message)
-        stored_octets = 0
-        try:
-            async with resources.in_flight.holding(claimed):
-                arrivals, faulty = await fetch_arrivals(work, affordable, oversized=chunk.oversized)
-                now = resources.now()
-                outcome = await store_batch(
-                    resources.db, work.binding, uid_validity=work.uid_validity, arrivals=arrivals, now=now
-                )
-                stored_octets = outcome.octets_stored
-        finally:
-            resources.ceiling.settle(claimed, stored_octets)
-        await quarantine_faulty(work, faulty, {message.uid: message.size for message in affordable}, now)
-        filled += sum(arrival.octets is not None for arrival in arrivals)
-        if len(affordable) < len(chunk.messages):
-            break
-    return filled
+    result = await refetch(work, [uid for uid, _ in waiting], ends_at_ceiling=True, judge=partial(judge, work, ()))
+    await quarantine_faulty(work, result.faulty, {int(uid): size for uid, size in waiting})
+    return len(result.whole)

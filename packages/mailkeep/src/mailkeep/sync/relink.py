@@ -24,7 +24,7 @@ from mailkeep.mailbox import (
     relink,
     unmistakable_identities,
 )
-from mailkeep.sync.forward import FolderWork
+from mailkeep.sync.work import FolderWork
 from mailkeep_message import read_headers
 
 IDENTITIES_AT_ONCE = 1_000  # messages of one question

@@ -10,17 +10,15 @@ from __future__ import annotations
 import logging
 
 from mailkeep.mailbox import (
-    BatchOutcome,
     ContentAvailability,
     RepairObstacle,
     Uid,
     awaiting_repair,
     note_repair_attempts,
-    release_quarantine,
     untried_quarantine,
 )
-from mailkeep.sync.forward import FolderWork, quarantine_faulty
-from mailkeep.sync.refetch import Refetched, refetch
+from mailkeep.sync.refetch import Refetched, refetch, refetch_quarantined
+from mailkeep.sync.work import FolderWork
 
 log = logging.getLogger(__name__)
 
@@ -74,11 +72,4 @@ async def _retry_quarantined(work: FolderWork) -> int:
     untried = await untried_quarantine(resources.db, folder_id, uid_validity=work.uid_validity, limit=limit)
     if not untried:
         return 0
-    result = await refetch(work, list(untried))
-    await quarantine_faulty(work, result.faulty, {int(uid): size for uid, size in untried.items()}, resources.now())
-    if result.gone:
-        await release_quarantine(resources.db, folder_id, uid_validity=work.uid_validity, uids=sorted(result.gone))
-    work.arrivals += result.outcome
-    faulty = tuple((Uid(uid), reason) for uid, reason in result.faulty.items())
-    work.arrivals += BatchOutcome(quarantined=faulty)
-    return len(result.whole | result.by_header.keys()) - len(result.outcome.quarantined)
+    return (await refetch_quarantined(work, untried)).stored

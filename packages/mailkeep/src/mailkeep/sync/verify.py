@@ -12,7 +12,7 @@ from datetime import datetime
 
 from mailkeep.config import AccountSettings
 from mailkeep.errors import ConfigurationRefused, MailkeepError
-from mailkeep.imap import FolderState, Listing, ReadOnlySession, Selected, UidSet
+from mailkeep.imap import Listing, ReadOnlySession, Selected, UidSet
 from mailkeep.mailbox import (
     AccountId,
     Checkpoint,
@@ -33,15 +33,14 @@ from mailkeep.mailbox import (
     unbury,
 )
 from mailkeep.sync.folders import Target, resolve_folders
-from mailkeep.sync.forward import FolderWork, quarantine_faulty
+from mailkeep.sync.intake import quarantine_faulty
 from mailkeep.sync.link import Link
-from mailkeep.sync.plan import fresh_checkpoint, plan_folder
-from mailkeep.sync.progress import Meter
+from mailkeep.sync.plan import fresh_checkpoint
 from mailkeep.sync.queries import account_lease
 from mailkeep.sync.refetch import refetch
 from mailkeep.sync.resources import Resources
 from mailkeep.sync.run import account_link, mirrored_account
-from mailkeep.sync.volume import RunBudget
+from mailkeep.sync.work import errand, state_of
 
 WITHOUT_BOUND = 1 << 62  # octets: filling a hole is what was asked for
 
@@ -298,17 +297,14 @@ async def _fill(folder: _Folder, holes: UidSet, held: Held) -> None:
     hidden = [Uid(uid) for uid in holes if uid in held.buried]
     if hidden:
         await unbury(resources.db, folder.binding.folder_id, uid_validity=folder.uid_validity, uids=hidden)
-    state = FolderState(selected.exists, selected.uid_next, selected.uid_validity, selected.highest_modseq)
-    work = FolderWork(
-        resources=resources,
-        account=folder.account,
-        link=folder.link,
-        binding=folder.binding,
-        state=state,
-        plan=plan_folder(folder.checkpoint, state),
-        checkpoint=folder.checkpoint or fresh_checkpoint(state),
-        meter=Meter(folder.account.account_id, None),
-        budget=RunBudget(WITHOUT_BOUND),
+    work = errand(
+        resources,
+        folder.account,
+        folder.link,
+        folder.binding,
+        selected,
+        checkpoint=folder.checkpoint or fresh_checkpoint(state_of(selected)),
+        octets=WITHOUT_BOUND,
     )
     result = await refetch(work, [uid for uid in holes if uid not in held.buried])
-    await quarantine_faulty(work, result.faulty, {}, resources.now())
+    await quarantine_faulty(work, result.faulty, {})

@@ -176,11 +176,14 @@ async def test_a_refused_range_is_halved_until_the_one_message_at_fault_is_set_a
 async def test_a_quarantined_message_that_is_gone_leaves_the_quarantine(db: Database, tmp_path: Path) -> None:
     """On retry, and when reconciliation no longer finds it."""
     script = (
-        inbox(2, uid_next=3)
-        + described(1, 2)
+        inbox(3, uid_next=4)
+        + described(1, 2, 3)
         + r"""
-    > UID SEARCH UID 1:2
-    * SEARCH 1 2
+    > UID SEARCH UID 1:3
+    * SEARCH 1 2 3
+    OK done
+    > UID FETCH 3 (UID BODY.PEEK[])
+    * 3 FETCH (UID 3 BODY[] {{a: b}})
     OK done
     >> UID FETCH * (UID BODY.PEEK[])
     NO broken
@@ -189,7 +192,7 @@ async def test_a_quarantined_message_that_is_gone_leaves_the_quarantine(db: Data
     async with ScriptedImap(script) as server:
         await run_once(db, tmp_path, account_at(server.port))
     assert [row[0] for row in await quarantine_rows(db)] == [1, 2]
-    gone = inbox(1, uid_next=3) + ">> UID FETCH *\nOK done\n>> UID SEARCH UID 1:2\n* SEARCH 2\nOK done\n"
+    gone = inbox(2, uid_next=4) + ">> UID FETCH *\nOK done\n>> UID SEARCH UID 1:3\n* SEARCH 2 3\nOK done\n"
     gone += ">> UID SEARCH UID 1\n* SEARCH\nOK done\n>> UID SEARCH UID 2\n* SEARCH\nOK done"
     async with ScriptedImap(gone) as server:
         await run_once(db, tmp_path, account_at(server.port))
