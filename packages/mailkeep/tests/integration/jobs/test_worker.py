@@ -351,7 +351,7 @@ async def test_a_worker_installs_no_schema_and_none_starts_without_the_queues_mi
     await run_until_idle(db, QUICK, nothing)
     assert await rows(db, catalogue) == before
     await execute(db, "DROP TABLE jobs, job_schedules, job_type_pauses")
-    await execute(db, "DELETE FROM schema_migrations WHERE id = '0009_jobs'")
+    await execute(db, "DELETE FROM schema_migrations WHERE id = '0008_jobs'")
     with pytest.raises(MigrationMissing):
         await Database(db.dsn).__aenter__()
     assert await rows(db, "SELECT to_regclass('jobs')") == [(None,)]
