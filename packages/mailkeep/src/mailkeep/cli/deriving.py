@@ -23,7 +23,8 @@ def derive(
 ) -> None:
     """Derive from stored mail what is outstanding: languages, and whatever else mailkeep works out after arrival.
 
-    `mailkeep serve` and a lasting `mailkeep sync` do this by themselves. Interrupt it at will: it goes on where it stands.
+    `mailkeep serve` and a lasting `mailkeep sync` do this by themselves. Interrupt it at will: it goes on where it
+    stands.
     """
 
     async def work() -> tuple[ExitCode, tuple[StageStatus, ...], tuple[StageResult, ...]]:
