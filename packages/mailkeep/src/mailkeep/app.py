@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
@@ -52,7 +52,7 @@ from mailkeep.mailbox import (
     resolve_scope,
 )
 from mailkeep.mailbox.preparation import DEFAULT_LIMITS
-from mailkeep.oauth import AccessTokens, forget_consent, keep_consent, tokens_by_key
+from mailkeep.oauth import forget_consent, keep_consent, tokens_by_key
 from mailkeep.passages import PassageStage
 from mailkeep.reports import AccountReport, FolderReport, QuarantineEntry, folder_report, quarantine_entry
 from mailkeep.search import (
@@ -74,9 +74,10 @@ from mailkeep.stages import Stage, StageResult, StageRunner, StageStatus, drain,
 from mailkeep.sync import (
     AccountOutcome,
     Progress,
+    Resources,
     Supervisor,
+    open_access,
     open_resources,
-    open_session,
     read_pauses,
     retry_quarantined,
     run_account,
@@ -144,6 +145,7 @@ class App:
         self.home = home
         self.settings = settings
         self.db = db
+        self.access = open_access(db, settings, home, now=utc_now)
         self.embeddings = Embeddings(settings, db, home, now=utc_now)
         self.stages = stages_of(settings, db, self.embeddings)
         self._stage_runner: StageRunner | None = None
@@ -190,6 +192,7 @@ class App:
                     pause_reason=None if (pause := pauses.get(account.account_id)) is None else pause[0].value,
                     push=run.push.mode.value if run is not None and run.push is not None else None,
                     watched_folders=run.push.waiting if run is not None and run.push is not None else 0,
+                    breakers={kind.value: state.value for kind, state in self.access.breakers(account).items()},
                 )
             )
         return tuple(reports)
@@ -219,7 +222,10 @@ class App:
                     return RunResult(account.account_id, error)
                 return RunResult(account.account_id, outcome)
 
-        async with open_resources(self.db, self.settings, self.home) as resources, asyncio.TaskGroup() as group:
+        async with (
+            open_resources(self.db, self.settings, self.home, access=self.access) as resources,
+            asyncio.TaskGroup() as group,
+        ):
             tasks = [group.create_task(run(account)) for account in accounts]
         return [task.result() for task in tasks]
 
@@ -233,7 +239,10 @@ class App:
         """Keep these accounts (None: all) mirrored until `stop`; what is under way then gets its drain time."""
         settings = self.settings if accounts is None else only_accounts(self.settings, accounts)
         drain_time = settings.mail_synchronization.shutdown_drain_timeout
-        async with open_resources(self.db, settings, self.home) as resources, asyncio.TaskGroup() as group:
+        async with (
+            open_resources(self.db, settings, self.home, access=self.access) as resources,
+            asyncio.TaskGroup() as group,
+        ):
             stages = self._stage_runner = StageRunner(self.stages, self.db, now=utc_now, drain_time=drain_time)
             supervisor = self._supervisor = Supervisor(resources, arrived=stages.wake)
             running, stopped = group.create_task(supervisor.run()), group.create_task(stop.wait())
@@ -274,7 +283,7 @@ class App:
     def background(self) -> Background:
         """The work that runs as jobs."""
         limits = reading_limits(self.settings.mail_synchronization)
-        return Background(self.db, self.settings, self.home, limits, utc_now)
+        return Background(self.db, self.settings, self.home, limits, utc_now, self.access)
 
     async def work(self, stop: asyncio.Event) -> None:
         """Work at jobs until `stop`; attempts under way are then given back."""
@@ -303,11 +312,14 @@ class App:
     async def retry_quarantined(self, accounts: Sequence[AccountSettings]) -> int:
         """Fetch and store again what waits in quarantine; how many messages left it, stored or gone."""
         settled = 0
-        async with open_resources(self.db, self.settings, self.home) as resources:
+        async with self._resources(self.settings) as resources:
             for account in accounts:
                 for folder in await retry_quarantined(resources, account.account_id):
                     settled += folder.arrivals.stored + folder.gone
         return settled
+
+    def _resources(self, settings: Settings) -> AbstractAsyncContextManager[Resources]:
+        return open_resources(self.db, settings, self.home, access=self.access)
 
     async def erase_account(self, account_id: str) -> int:
         """Erase all that is stored of an account; the number of messages. Raises AccountHeldElsewhere."""
@@ -315,10 +327,12 @@ class App:
             return await erase_account(self.db, AccountId(account_id))
 
     async def probe(self, account: AccountSettings) -> tuple[ProbedFolder, ...]:
-        """As `probe_account`, with whatever the account signs in with; an access token is got if that is needed."""
-        tokens = AccessTokens(self.db, self.home)
-        ring = self.settings.data_encryption
-        return await _probed(await open_session(account, tokens, ring, self.home, timeouts=PROBE_TIMEOUTS))
+        """As `probe_account`, with whatever the account signs in with, on a connection of the account's budget.
+
+        Raises AskedToComeBack as well, while the server asked to be left alone.
+        """
+        async with self.access.visit(account, self.settings.data_encryption) as session:
+            return await _probed(session)
 
     async def keep_consent(self, account_id: str, token: SecretStr) -> None:
         """Seal and store the refresh token of a fresh consent. Raises DataEncryptionKeyMissing."""
@@ -567,21 +581,22 @@ async def probe_account(
 
     Raises MechanismRefused, LoginRejected, CertificateRefused, MailServerUnavailable or TransportPolicyRefused.
     """
-    return await _probed(await ReadOnlySession.connect(account, secret, token=token, timeouts=PROBE_TIMEOUTS))
+    session = await ReadOnlySession.connect(account, secret, token=token, timeouts=PROBE_TIMEOUTS)
+    try:
+        return await _probed(session)
+    finally:
+        await session.close()
 
 
 async def _probed(session: ReadOnlySession) -> tuple[ProbedFolder, ...]:
-    try:
-        listing = await session.list_folders(with_states=True)
-        folders = [folder for folder in listing.folders if folder.is_selectable]
-        states = listing.states or await session.status_all([folder.path for folder in folders])
-        return tuple(
-            ProbedFolder(
-                name=folder.name,
-                roles=tuple(sorted(role.value for role in folder.roles)),
-                messages=state.messages if (state := states.get(folder.path)) else None,
-            )
-            for folder in folders
+    listing = await session.list_folders(with_states=True)
+    folders = [folder for folder in listing.folders if folder.is_selectable]
+    states = listing.states or await session.status_all([folder.path for folder in folders])
+    return tuple(
+        ProbedFolder(
+            name=folder.name,
+            roles=tuple(sorted(role.value for role in folder.roles)),
+            messages=state.messages if (state := states.get(folder.path)) else None,
         )
-    finally:
-        await session.close()
+        for folder in folders
+    )

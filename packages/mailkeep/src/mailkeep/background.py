@@ -30,7 +30,7 @@ from mailkeep.jobs import (
     enqueue_now,
 )
 from mailkeep.mailbox import AccountId, RederivationRun, rederivation_runs, rederive_pass, request_rederivation
-from mailkeep.sync import open_resources, retry_quarantined
+from mailkeep.sync import Access, open_resources, retry_quarantined
 from mailkeep.upkeep import verify
 from mailkeep_message import Limits
 
@@ -47,6 +47,7 @@ class Background:
     home: Path
     limits: Limits
     now: Callable[[], datetime]
+    access: Access | None = None
 
     def handlers(self) -> tuple[Handler, ...]:
         """One handler for each type of this build."""
@@ -117,7 +118,7 @@ class Background:
         payload = job.payload
         assert isinstance(payload, RetryQuarantinedMail)
         account = self._account(payload.account_id)
-        async with open_resources(self.db, self.settings, self.home) as resources:
+        async with open_resources(self.db, self.settings, self.home, access=self.access) as resources:
             folders = await retry_quarantined(resources, account.account_id, alias=payload.folder_alias)
         return {
             "stored": sum(folder.arrivals.stored for folder in folders),
@@ -129,7 +130,13 @@ class Background:
         assert isinstance(payload, VerifyMailbox)
         account = self._account(payload.account_id)
         (result,) = await verify(
-            self.db, self.settings, self.home, [account], alias=payload.folder_alias, fill=payload.fill
+            self.db,
+            self.settings,
+            self.home,
+            [account],
+            alias=payload.folder_alias,
+            fill=payload.fill,
+            access=self.access,
         )
         if isinstance(result.proof, MailkeepError):
             raise result.proof

@@ -35,6 +35,7 @@
     │   ├── DatabaseUnavailable           35001  (retry helps)
     │   ├── StatementRefused              36001
     │   └── AttachmentReaderUnavailable   37001  (retry helps)
+    ├── PipelineRejected              41001  (retry helps): patience with others has its bounds
     ├── ReaderError                   5xxxx: the only ones a tool's caller is told
     │   ├── PageSizeRefused 51001, FilterRefused 51002, ResultLimitRefused 51003,
     │   │   EmailIdMalformed 51004, ContentCountRefused 51005, ContentRepeated 51006,
@@ -307,6 +308,13 @@ class AttachmentReaderUnavailable(StoreError):
     """The process that reads attachments does not start, so none is read; everything else works."""
 
     code = 37001
+    retryable = True
+
+
+class PipelineRejected(MailkeepError):
+    """A call was not made: too many of its kind are under way, or the other side failed too often lately (SYNC-38)."""
+
+    code = 41001
     retryable = True
 
 

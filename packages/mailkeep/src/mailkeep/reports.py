@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from mailkeep.mailbox import FolderStatus, LastProof, QuarantinedMessage
@@ -52,6 +52,7 @@ class AccountReport:
 
     `pause_reason` says why the server asked to be left alone until `next_run_at`. `push` is how changes are learnt of
     (Notify, Idle or Polling) where the account's mode is Push, and `watched_folders` how many are waited on right now.
+    `breakers` has the state of each circuit breaker (Closed, Open, HalfOpen) by the class of calls; empty elsewhere.
     """
 
     account: str
@@ -64,6 +65,7 @@ class AccountReport:
     pause_reason: str | None = None
     push: str | None = None
     watched_folders: int = 0
+    breakers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

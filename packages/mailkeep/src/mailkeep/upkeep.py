@@ -25,7 +25,7 @@ from mailkeep.mailbox import (
     rewind,
     stored_count,
 )
-from mailkeep.sync import open_resources
+from mailkeep.sync import Access, open_resources
 from mailkeep.sync.queries import account_lease
 from mailkeep.sync.verify import AccountProof, verify_account
 from mailkeep_message import Limits
@@ -139,7 +139,14 @@ async def erase(db: Database, settings: Settings, account_id: AccountId, *, alia
 
 
 async def verify(
-    db: Database, settings: Settings, home: Path, accounts: Sequence[AccountSettings], *, alias: str | None, fill: bool
+    db: Database,
+    settings: Settings,
+    home: Path,
+    accounts: Sequence[AccountSettings],
+    *,
+    alias: str | None,
+    fill: bool,
+    access: Access | None = None,
 ) -> list[Verified]:
     """Compare each account's folders with its server; a failing account is in the results and stops no other.
 
@@ -150,7 +157,7 @@ async def verify(
         raise ConfigurationRefused("only an account that is mirrored from a server can be compared with it")
     results: list[Verified] = []
     unknown: ConfigurationRefused | None = None
-    async with open_resources(db, settings, home) as resources:
+    async with open_resources(db, settings, home, access=access) as resources:
         for account in mirrored:
             try:
                 proof = await verify_account(resources, account.account_id, alias=alias, fill=fill)

@@ -12,24 +12,25 @@ from support.dovecot import PASSWORD
 from mailkeep.config import AccountSettings, Settings
 from mailkeep.db import Database
 from mailkeep.imap import Timeouts
-from mailkeep.sync import AccountOutcome, FolderOutcome, Progress, Resources, open_resources, run_account
-from mailkeep.sync.link import Resilience
+from mailkeep.sync import AccountOutcome, FolderOutcome, Progress, Resources, open_access, open_resources, run_account
 
-QUICK = Resilience(attempts=3, base_delay=0.01, max_delay=0.02)
+QUICK = {"base_delay": "10ms", "max_delay": "20ms"}
 FAST = Timeouts(connect=10, idle=10, command=30, farewell=0.5)
 
 
 def settings_with(*accounts: AccountSettings, **bounds: Any) -> Settings:
     """Settings that hold these accounts and these bounds of synchronization."""
     section = {"accounts": [account.model_dump() for account in accounts], **bounds}
-    return Settings.model_validate({"mail_synchronization": section})
+    patience = {"mailbox_session_establishment": QUICK, "mailbox_data_retrieval": QUICK}
+    return Settings.model_validate({"mail_synchronization": section, "resilience": patience})
 
 
 @asynccontextmanager
 async def engine(db: Database, home: Path, *accounts: AccountSettings, **bounds: Any) -> AsyncIterator[Resources]:
     """Resources with quick retries. The password is where `account_at` says: in the environment."""
     settings = settings_with(*accounts, **bounds)
-    async with open_resources(db, settings, home, resilience=QUICK, timeouts=FAST) as resources:
+    access = open_access(db, settings, home, timeouts=FAST)
+    async with open_resources(db, settings, home, access=access) as resources:
         yield resources
 
 

@@ -38,6 +38,7 @@ from mailkeep.config.model import (
 )
 from mailkeep.config.oauth import DataEncryptionSettings, OAuthGrant, OAuthSettings
 from mailkeep.config.presets import connections_allowed
+from mailkeep.config.resilience import PipelineClass, PipelineSettings, ResilienceSettings
 from mailkeep.config.secrets import check_references, resolve_key, resolve_secret
 
 __all__ = [
@@ -67,6 +68,9 @@ __all__ = [
     "OAuthGrant",
     "OAuthSettings",
     "PersistenceSettings",
+    "PipelineClass",
+    "PipelineSettings",
+    "ResilienceSettings",
     "ScheduleSettings",
     "Settings",
     "SpecialUse",

@@ -14,6 +14,7 @@ from mailkeep.config.accounts import AccountSettings
 from mailkeep.config.embeddings import EmbeddingBackfillSettings, EmbeddingsSettings
 from mailkeep.config.jobs import JobsSettings
 from mailkeep.config.oauth import DataEncryptionSettings
+from mailkeep.config.resilience import ResilienceSettings
 from mailkeep.config.values import Duration, SecretReference, Section, refuse
 
 ENVIRONMENT_PREFIX = "MAILKEEP_"
@@ -310,6 +311,10 @@ class Settings(BaseSettings):
         default=EmailContentSettings(), description="Bounds of reading stored emails."
     )
     mcp_endpoint: McpEndpointSettings = Field(default=McpEndpointSettings(), description="The MCP endpoint.")
+    resilience: ResilienceSettings = Field(
+        default=ResilienceSettings(),
+        description="Attempts, waits, timeouts, circuit breakers and concurrency limits of calls to others.",
+    )
     jobs: JobsSettings = Field(
         default=JobsSettings(), description="Work in the background: how much of it runs, and what recurs."
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
+import select
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -13,12 +15,24 @@ from typing import Final, Self, TypeVar
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from mailkeep.config import PersistenceSettings, Settings, resolve_secret
+from mailkeep.config import (
+    PersistenceSettings,
+    PipelineClass,
+    PipelineSettings,
+    ResilienceSettings,
+    Settings,
+    resolve_secret,
+)
 from mailkeep.db import embedded, schema
-from mailkeep.errors import ConcurrencyConflict, DatabaseUnavailable
+from mailkeep.errors import ConcurrencyConflict, DatabaseUnavailable, PipelineRejected
+from mailkeep.resilience import Conduct, Pipeline
+
+log = logging.getLogger(__name__)
+
+# The pool warns of every connection it fails to make, with the server's words. One line of ours tells as much.
+logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
 
 CONNECT_TIMEOUT_SECONDS: Final = 10
-POOL_WAIT_SECONDS: Final = 30.0
 POOL_MIN_SIZE: Final = 1
 POOL_MAX_SIZE: Final = 8
 IDLE_IN_TRANSACTION_SECONDS: Final = 120
@@ -39,6 +53,8 @@ RACED_KEYS: Final = frozenset(
     }
 )
 
+CONDUCT: Final = Conduct(is_transient=lambda error: isinstance(error, DatabaseUnavailable))
+
 Result = TypeVar("Result")
 
 Connection = psycopg.AsyncConnection
@@ -52,13 +68,19 @@ class Database:
     lost race leave it as DatabaseUnavailable and ConcurrencyConflict; all others pass.
     """
 
-    def __init__(self, dsn: str, *, persistence: PersistenceSettings | None = None) -> None:
+    def __init__(
+        self, dsn: str, *, persistence: PersistenceSettings | None = None, resilience: PipelineSettings | None = None
+    ) -> None:
         """For a server that runs already, whose schema is in place; the gate is passed on entering."""
         self._dsn = dsn
         self._persistence = persistence if persistence is not None else PersistenceSettings()
         self._home: Path | None = None
         self._stack = AsyncExitStack()
         self._pool: AsyncConnectionPool[Connection] | None = None
+        kind = PipelineClass.DATABASE_COMMAND_EXECUTION
+        self._patience = resilience or ResilienceSettings().of(kind)
+        self._pipeline = Pipeline(kind, "database", self._patience, CONDUCT)
+        self._is_away = False
 
     @classmethod
     def open(cls, settings: Settings, home: Path) -> Self:
@@ -68,7 +90,11 @@ class Database:
         SchemaStateUnreadable (32002) or TextSearchConfigurationMismatch (32003). The embedded database is migrated on
         entering, an external one never is (DATA-48).
         """
-        database = cls(external_dsn(settings, home) or "", persistence=settings.persistence)
+        database = cls(
+            external_dsn(settings, home) or "",
+            persistence=settings.persistence,
+            resilience=settings.resilience.database_command_execution,
+        )
         if settings.persistence.dsn is None:
             database._home = home
         return database
@@ -87,18 +113,39 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """One connection for one transaction: committed at the end, rolled back by any exception."""
+        """One connection for one transaction: committed at the end, rolled back by any exception.
+
+        Getting one is repeated while the database is away (SYNC-34), what happens in the transaction never (SYNC-37).
+        """
         try:
-            async with self.pool.connection() as connection:
+            connection = await self._pipeline.run(self._borrow)
+        except PipelineRejected as error:
+            raise DatabaseUnavailable(error.message) from error
+        try:
+            async with connection:
                 yield connection
-        except PoolTimeout as error:
-            raise DatabaseUnavailable("the database gave no connection in time") from error
         except psycopg.Error as error:
             if is_lost_race(error):
                 raise ConcurrencyConflict("another process wrote the same rows first") from error
             if is_server_trouble(error):
                 raise DatabaseUnavailable(f"the database failed ({error.sqlstate or type(error).__name__})") from error
             raise
+        finally:
+            await self.pool.putconn(connection)
+
+    async def _borrow(self) -> Connection:
+        """A connection of the pool that works; one line in the log when there is none, and one when there is again."""
+        try:
+            connection = await self.pool.getconn(timeout=self._patience.attempt_timeout.total_seconds())
+        except PoolTimeout as error:
+            if not self._is_away:
+                self._is_away = True
+                log.warning("database unavailable")
+            raise DatabaseUnavailable("the database gave no connection in time") from error
+        if self._is_away:
+            self._is_away = False
+            log.info("database available again")
+        return connection
 
     async def redo(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
         """Do `work` in one transaction; redo it whole in a fresh one when it lost a race (SYNC-39).
@@ -127,7 +174,7 @@ class Database:
                 kwargs={"connect_timeout": CONNECT_TIMEOUT_SECONDS, "application_name": "mailkeep"},
                 min_size=POOL_MIN_SIZE,
                 max_size=POOL_MAX_SIZE,
-                timeout=POOL_WAIT_SECONDS,
+                check=_check,
                 open=False,
                 name="mailkeep",
                 configure=self._configure,
@@ -173,6 +220,12 @@ class Database:
         # A plan made while a table was empty would be kept while a first synchronization fills it.
         await connection.execute("SET plan_cache_mode = force_custom_plan")
         await connection.commit()
+
+
+async def _check(connection: Connection) -> None:
+    """Whether a pooled connection still lives. The server speaks unasked only to say good-bye, so silence is a yes."""
+    if select.select([connection.fileno()], [], [], 0)[0]:
+        await AsyncConnectionPool.check_connection(connection)
 
 
 def external_dsn(settings: Settings, home: Path) -> str | None:

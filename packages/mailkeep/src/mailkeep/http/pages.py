@@ -96,6 +96,8 @@ def _phase_sentence(account: AccountReport, now: datetime) -> str:
         parts.append(f"next run in {duration((account.next_run_at - now).total_seconds())}")
     if account.pause_reason is not None:
         parts.append(f"the mail server asked for patience ({account.pause_reason})")
+    if any(state != "Closed" for state in account.breakers.values()):
+        parts.append("left alone for a moment after one failure after the other")
     if account.push is not None:
         parts.append(f"push by {account.push}, {account.watched_folders} folders watched")
     if account.failure_count:

@@ -102,8 +102,7 @@ WHERE c.mail_folder_id = e.folder_id
 RETURNING c.mail_folder_id;
 
 -- name: stored_occurrences
--- Which messages of a batch are here already, with what is needed to tell whether anything is missing.
--- Mostly none, so the rest is looked up one by one: a join may read whole tables of a store not analyzed yet.
+-- Which messages of a batch are here already, mostly none: looked up one by one, as joins of a new store read it whole.
 SELECT e.uid, e.id, e.email_thread_id, e.content_availability,
     (SELECT c.sha256_hash FROM email_message_contents c WHERE c.stored_email_id = e.id),
     EXISTS (SELECT FROM email_content_repair_requests r WHERE r.stored_email_id = e.id)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,29 +18,40 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from mailkeep.config import AccountSettings, DataEncryptionSettings, OAuthGrant, OAuthSettings, resolve_secret
+from mailkeep.config import (
+    AccountSettings,
+    DataEncryptionSettings,
+    OAuthGrant,
+    OAuthSettings,
+    PipelineClass,
+    resolve_secret,
+)
 from mailkeep.db import Database
 from mailkeep.errors import (
     AccessTokenUnavailable,
     ConfigurationRefused,
     MailboxAuthorizationNeeded,
     MailkeepError,
+    PipelineRejected,
 )
 from mailkeep.oauth.model import RefreshToken, TokenAnswer
 from mailkeep.oauth.queries import read_refresh_token, store_rotated
 from mailkeep.oauth.request import request_token
 from mailkeep.oauth.ring import open_refresh_token, seal_refresh_token
+from mailkeep.resilience import Conduct, Pipelines
 
 log = logging.getLogger(__name__)
 
 RENEWAL_MARGIN: Final = timedelta(seconds=60)
-ATTEMPTS: Final = 3
-BASE_DELAY_SECONDS: Final = 0.5
-MAX_DELAY_SECONDS: Final = 5.0
-TOTAL_SECONDS: Final = 30.0
 FAREWELL_SECONDS: Final = 5.0
 """How long a cancelled caller waits for a request that is under way, so that a rotated token is not lost."""
 _JUST_AFTER: Final = timedelta(microseconds=1)
+
+
+CONDUCT: Final = Conduct(
+    is_transient=lambda error: isinstance(error, AccessTokenUnavailable) and error.retryable,
+    too_late=lambda: AccessTokenUnavailable("the authorization server did not answer in time", retryable=True),
+)
 
 
 def utc_now() -> datetime:
@@ -65,20 +75,15 @@ class _Account:
 
 
 class AccessTokens:
-    """One per process. `base_delay` is for tests that meet a failing server."""
+    """One per process; `pipelines` are the process's own."""
 
     def __init__(
-        self,
-        db: Database,
-        home: Path,
-        *,
-        now: Callable[[], datetime] = utc_now,
-        base_delay: float = BASE_DELAY_SECONDS,
+        self, db: Database, home: Path, pipelines: Pipelines, *, now: Callable[[], datetime] = utc_now
     ) -> None:
         self._db = db
         self._home = home
+        self._pipelines = pipelines
         self._now = now
-        self._base_delay = base_delay
         self._accounts: dict[str, _Account] = {}
 
     async def get(
@@ -124,7 +129,7 @@ class AccessTokens:
         if oauth.grant is OAuthGrant.REFRESH_TOKEN:
             presented = await self._refresh_token(state, account_id, oauth, ring)
         try:
-            answer = await self._request(oauth, secret, presented)
+            answer = await self._request(account_id, oauth, secret, presented)
         except AccessTokenUnavailable as error:
             if presented is None or error.reason != "invalid_grant":
                 raise
@@ -133,28 +138,24 @@ class AccessTokens:
             if newer.value == presented.value:
                 raise
             presented = newer
-            answer = await self._request(oauth, secret, presented)
+            answer = await self._request(account_id, oauth, secret, presented)
         state.cached = _Cached(answer.access_token, started_at + answer.lifetime - RENEWAL_MARGIN, oauth)
         if presented is not None:
             await self._keep_rotated(state, account_id, ring, presented, answer, started_at)
         return answer.access_token
 
     async def _request(
-        self, oauth: OAuthSettings, secret: SecretStr | None, presented: RefreshToken | None
+        self, account_id: str, oauth: OAuthSettings, secret: SecretStr | None, presented: RefreshToken | None
     ) -> TokenAnswer:
-        """Ask, again after trouble that may pass: at most ATTEMPTS times, and no attempt begins after TOTAL_SECONDS."""
-        deadline = asyncio.get_running_loop().time() + TOTAL_SECONDS
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return await request_token(oauth, secret, None if presented is None else presented.value)
-            except AccessTokenUnavailable as error:
-                delay = min(self._base_delay * 2 ** (attempt - 1), MAX_DELAY_SECONDS)
-                delay *= random.uniform(0.5, 1.0)  # noqa: S311  -- jitter
-                is_late = asyncio.get_running_loop().time() + delay > deadline
-                if not error.retryable or attempt == ATTEMPTS or is_late:
-                    raise
-            await asyncio.sleep(delay)
-        raise AssertionError("the last attempt returns or raises")
+        """Ask through the account's pipeline, again after trouble that may pass (SYNC-44)."""
+        kind = PipelineClass.MAIL_AUTHORIZATION_SERVER_INVOCATION
+        refresh_token = None if presented is None else presented.value
+        try:
+            return await self._pipelines.of(kind, account_id, CONDUCT).run(
+                lambda: request_token(oauth, secret, refresh_token)
+            )
+        except PipelineRejected as error:
+            raise AccessTokenUnavailable(error.message, retryable=True) from error
 
     async def _refresh_token(
         self, state: _Account, account_id: str, oauth: OAuthSettings, ring: DataEncryptionSettings

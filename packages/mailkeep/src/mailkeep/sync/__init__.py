@@ -4,16 +4,17 @@ Open `open_resources` once per process, then `run_account` per account. Pure dec
 `plan.py`, `folders.py`, `schedule.py` and `volume.py`; the order of the work is in `run.py` and `folder_run.py`.
 """
 
-from mailkeep.sync.credentials import open_session
+from mailkeep.sync.access import Access
 from mailkeep.sync.model import AccountOutcome, FolderOutcome, LimitReached, Outcome, Phase, Progress
 from mailkeep.sync.pauses import read_pauses
 from mailkeep.sync.queries import account_lease
-from mailkeep.sync.resources import Resources, open_resources
+from mailkeep.sync.resources import Resources, open_access, open_resources
 from mailkeep.sync.retry import retry_quarantined
 from mailkeep.sync.run import run_account
 from mailkeep.sync.supervisor import AccountReport, FolderReport, Supervisor
 
 __all__ = [
+    "Access",
     "AccountOutcome",
     "AccountReport",
     "FolderOutcome",
@@ -25,8 +26,8 @@ __all__ = [
     "Resources",
     "Supervisor",
     "account_lease",
+    "open_access",
     "open_resources",
-    "open_session",
     "read_pauses",
     "retry_quarantined",
     "run_account",

@@ -6,30 +6,16 @@ a revoked credential nor continue in another folder of the same name (SYNC-29, S
 
 from __future__ import annotations
 
-import asyncio
-import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
-from mailkeep.errors import FolderRecreated, MailkeepError, MailServerUnavailable
+from mailkeep.errors import FolderRecreated, MailkeepError, MailServerUnavailable, PipelineRejected
 from mailkeep.imap import AskedToComeBack, ReadOnlySession, Selected
+from mailkeep.resilience import Pipeline
+from mailkeep.sync.access import OutOfReach
 from mailkeep.sync.gate import AccountGate
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Resilience:
-    """How often one request is attempted, and the seconds between attempts, jittered and doubling."""
-
-    attempts: int = 3
-    base_delay: float = 1.0
-    max_delay: float = 15.0
-
-    def delay(self, attempt: int, chance: float) -> float:
-        """The wait after failed attempt number `attempt` (from 1); `chance` is uniform in [0, 1)."""
-        return float(min(self.base_delay * 2 ** (attempt - 1), self.max_delay) * (0.5 + chance / 2))
 
 
 class Link:
@@ -39,20 +25,22 @@ class Link:
         self,
         connect: Callable[[], Awaitable[ReadOnlySession]],
         *,
-        resilience: Resilience,
         gate: AccountGate,
+        pipeline: Pipeline,
     ) -> None:
-        """`connect` opens a signed-in session, resolving the account's credentials anew; `gate` has the budget."""
+        """`connect` opens a signed-in session, with all attempts that are allowed; `gate` has the budget.
+
+        Questions go through `pipeline`.
+        """
         self._open = connect
         self._gate = gate
-        self._resilience = resilience
+        self._pipeline = pipeline
         self._session: ReadOnlySession | None = None
         self._path: str | None = None
         self._ahead: tuple[int, int] | None = None
         self._selected: Selected | None = None
         self._retired_commands = 0
         self._retired_octets = 0
-        self._refusals = 0
         self._withdrawn: frozenset[str] = frozenset()
         self.failure: MailkeepError | None = None
 
@@ -72,20 +60,17 @@ class Link:
         return await self.call(self._where)
 
     async def call(self, work: Callable[[ReadOnlySession], Awaitable[T]]) -> T:
-        """Do the work, again on a new connection after a transient failure, at most the configured attempts."""
-        for attempt in range(1, self._resilience.attempts + 1):
-            try:
-                return await self.once(work)
-            except AskedToComeBack:
-                raise
-            except MailServerUnavailable:
-                if attempt == self._resilience.attempts or self.failure is not None:
-                    raise
-                await asyncio.sleep(self._resilience.delay(attempt, random.random()))  # noqa: S311  -- jitter
-        raise AssertionError("the last attempt returns or raises")
+        """Do the work, again on a new connection after a transient failure, as the pipeline allows (SYNC-34)."""
+        try:
+            return await self._pipeline.run(lambda: self.once(work))
+        except PipelineRejected as error:
+            raise MailServerUnavailable(error.message) from error
 
     async def once(self, work: Callable[[ReadOnlySession], Awaitable[T]]) -> T:
-        """Do the work once, on a session that is ready for it, unless the server asked to be left alone."""
+        """Do the work once, on a session that is ready for it, unless the server asked to be left alone.
+
+        Outside of the pipeline, for what one message may break again and again: its breaker is about the server.
+        """
         self._gate.check()
         session = await self._ready()
         try:
@@ -143,14 +128,16 @@ class Link:
             raise self.failure
         try:
             session = await self._enter()
-        except MailkeepError as error:
-            if isinstance(error, AskedToComeBack):
-                self._gate.heed(error)
-            self._refusals += 1
-            if not error.retryable or self._refusals >= self._resilience.attempts:
-                self.failure = error
+        except AskedToComeBack as error:
+            self._gate.heed(error)
+            self.failure = error
             raise
-        self._refusals = 0
+        except MailServerUnavailable as error:
+            self.failure = OutOfReach(error.message)
+            raise self.failure from error
+        except MailkeepError as error:
+            self.failure = error
+            raise
         session.withdraw(*self._withdrawn)  # what this server got wrong is not tried again on the next connection
         return session
 

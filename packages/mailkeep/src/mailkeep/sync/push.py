@@ -20,7 +20,6 @@ from mailkeep.config import AccountSettings, Settings
 from mailkeep.errors import CommandRefused, MailkeepError
 from mailkeep.imap import AskedToComeBack, FolderState, WatchingSession
 from mailkeep.mailbox import AccountId, Checkpoint, FolderBinding, load_checkpoints
-from mailkeep.sync.credentials import open_watch
 from mailkeep.sync.gate import AccountGate
 from mailkeep.sync.resources import Resources
 
@@ -93,6 +92,7 @@ class Watch:
     state: PushState = field(default_factory=PushState)
     _refuses_notify: bool = False
     _announced: dict[str, FolderState] = field(default_factory=dict)
+    _entrance: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self) -> None:
         """Watch until cancelled. Returns when the server rejects what a run has to find out first, as a credential.
@@ -208,13 +208,8 @@ class Watch:
         if not await gate.enter_to_watch(leave_free=leave_free):
             return None
         try:
-            return await open_watch(
-                self.account,
-                self.resources.tokens,
-                self.settings.data_encryption,
-                self.resources.home,
-                timeouts=self.resources.timeouts,
-            )
+            async with self._entrance:  # one by one, so that runs are not rejected for the sake of watchers
+                return await self.resources.access.watch(self.account, self.settings.data_encryption)
         except BaseException:
             gate.leave_watch()
             raise
@@ -255,7 +250,7 @@ class Watch:
 
     @property
     def _gate(self) -> AccountGate:
-        return self.resources.gates.of(self.account)
+        return self.resources.access.gates.of(self.account)
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:

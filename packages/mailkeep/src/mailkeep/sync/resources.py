@@ -13,8 +13,9 @@ from mailkeep.config import MailSynchronizationSettings, Settings
 from mailkeep.db import Database
 from mailkeep.imap import Timeouts
 from mailkeep.oauth import AccessTokens
+from mailkeep.resilience import Pipelines
+from mailkeep.sync.access import Access, timeouts_of
 from mailkeep.sync.gate import Gates
-from mailkeep.sync.link import Resilience
 from mailkeep.sync.preparer import Preparer
 from mailkeep.sync.queries import content_size
 from mailkeep.sync.volume import InFlight, StorageCeiling
@@ -35,11 +36,8 @@ class Resources:
     preparer: Preparer
     in_flight: InFlight
     ceiling: StorageCeiling
-    tokens: AccessTokens
-    gates: Gates
+    access: Access
     stopping: asyncio.Event
-    resilience: Resilience
-    timeouts: Timeouts
     now: Callable[[], datetime]
 
     @property
@@ -59,11 +57,10 @@ async def open_resources(
     settings: Settings,
     home: Path,
     *,
-    resilience: Resilience = Resilience(),  # noqa: B008  -- frozen
-    timeouts: Timeouts = Timeouts(),  # noqa: B008  -- frozen
+    access: Access | None = None,
     now: Callable[[], datetime] = utc_now,
 ) -> AsyncIterator[Resources]:
-    """Resources on an open database, until the end of the block."""
+    """Resources on an open database, until the end of the block. `access` is the process's own, where it has one."""
     bounds = settings.mail_synchronization
     async with Preparer(_reading_limits(bounds)) as preparer:
         yield Resources(
@@ -73,13 +70,29 @@ async def open_resources(
             preparer=preparer,
             in_flight=InFlight(bounds.max_in_flight_raw_mime_bytes),
             ceiling=StorageCeiling(bounds.max_stored_content_bytes),
-            tokens=AccessTokens(db, home, now=now),
-            gates=Gates(home, now),
+            access=access or open_access(db, settings, home, now=now),
             stopping=asyncio.Event(),
-            resilience=resilience,
-            timeouts=timeouts,
             now=now,
         )
+
+
+def open_access(
+    db: Database,
+    settings: Settings,
+    home: Path,
+    *,
+    timeouts: Timeouts | None = None,
+    now: Callable[[], datetime] = utc_now,
+) -> Access:
+    """The way to the mail servers on an open database."""
+    pipelines = Pipelines(settings.resilience)
+    return Access(
+        tokens=AccessTokens(db, home, pipelines, now=now),
+        gates=Gates(home, now),
+        pipelines=pipelines,
+        home=home,
+        timeouts=timeouts or timeouts_of(settings.resilience),
+    )
 
 
 def _reading_limits(bounds: MailSynchronizationSettings) -> Limits:

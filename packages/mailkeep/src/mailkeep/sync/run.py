@@ -23,7 +23,6 @@ from mailkeep.mailbox import (
     load_checkpoints,
     recommit_checkpoints,
 )
-from mailkeep.sync.credentials import open_session
 from mailkeep.sync.folder_run import FolderTurn, run_folder
 from mailkeep.sync.folders import Target, names_too_long, resolve_folders
 from mailkeep.sync.link import Link
@@ -179,8 +178,7 @@ class _AccountRun:
 
     async def _round(self, turns: Sequence[FolderTurn]) -> list[tuple[FolderTurn, FolderOutcome]]:
         """Every folder's turn, at most so many at once, each worker on a connection of its own (SYNC-7)."""
-        budget = self._resources.gates.of(self._account).capacity
-        width = min(self._resources.bounds.max_concurrent_folders_per_account, len(turns), budget)
+        width = min(self._resources.bounds.max_concurrent_folders_per_account, len(turns), self._most_links())
         while len(self._links) < width:
             self._links.append(self._new_link())
         queue = list(reversed(turns))
@@ -200,6 +198,15 @@ class _AccountRun:
                 group.create_task(work(link))
         return outcomes
 
+    def _most_links(self) -> int:
+        """How many connections may work at once: more would only be rejected."""
+        patience = self._resources.access.pipelines.settings
+        return min(
+            self._resources.access.gates.of(self._account).capacity,
+            patience.mailbox_session_establishment.concurrency_limit,
+            patience.mailbox_data_retrieval.concurrency_limit,
+        )
+
     async def _next_turn(self, turn: FolderTurn) -> FolderTurn:
         return replace(turn, checkpoint=await load_checkpoint(self._resources.db, turn.binding.folder_id), status=None)
 
@@ -217,15 +224,10 @@ def mirrored_account(resources: Resources, account_id: str) -> AccountSettings:
 
 def account_link(resources: Resources, account: AccountSettings) -> Link:
     """A link that resolves the account's credentials anew whenever it connects."""
-    connect = partial(
-        open_session,
-        account,
-        resources.tokens,
-        resources.settings.data_encryption,
-        resources.home,
-        timeouts=resources.timeouts,
+    access, ring = resources.access, resources.settings.data_encryption
+    return Link(
+        partial(access.session, account, ring), gate=access.gates.of(account), pipeline=access.retrieval(account)
     )
-    return Link(connect, resilience=resources.resilience, gate=resources.gates.of(account))
 
 
 async def _list(session: ReadOnlySession) -> tuple[Listing, bool]:

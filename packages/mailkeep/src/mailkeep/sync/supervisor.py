@@ -237,7 +237,7 @@ class Supervisor:
         if watch is not None and is_running and tuple(watch.folders) == outcome.resolved:
             return
         await _stop_watching(account)
-        gate = self._resources.gates.of(served)
+        gate = self._resources.access.gates.of(served)
 
         def changed() -> None:
             if gate.pause is None:
@@ -257,7 +257,7 @@ class Supervisor:
         )
         now = self._resources.now()
         served = _served(settings, account.account_id)
-        pause = self._resources.gates.of(served).pause if served is not None else None
+        pause = self._resources.access.gates.of(served).pause if served is not None else None
         if pause is not None:
             account.pause_reason = pause[0]
             wait = max(wait, pause[1] - now)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import psycopg
 import pytest
 
-from mailkeep.config import PersistenceSettings
-from mailkeep.db import Connection, Database
-from mailkeep.errors import ConcurrencyConflict, DatabaseUnavailable
+from mailkeep.config import PersistenceSettings, PipelineSettings, ResilienceSettings
+from mailkeep.db import Connection, Database, embedded
+from mailkeep.errors import ConcurrencyConflict, DatabaseUnavailable, PipelineRejected
 
 pytestmark = pytest.mark.anyio
 
@@ -108,3 +109,86 @@ async def test_lost_connection_and_timeout_are_trouble_of_the_server(dsn: str) -
                 await connection.execute("SELECT pg_sleep(30)")
         async with database.connection() as connection:
             assert await (await connection.execute("SELECT 1")).fetchone() == (1,)
+
+
+QUICK = {"base_delay": "10ms", "max_delay": "20ms", "attempt_timeout": "300ms", "total_timeout": "1s", "attempts": 2}
+
+
+def patience(**values: object) -> PipelineSettings:
+    """Quick waits, and these values."""
+    table = {"database_command_execution": {**QUICK, **values}}
+    return ResilienceSettings.model_validate(table).database_command_execution
+
+
+@pytest.mark.spec("SYNC-34")
+async def test_a_connection_that_the_server_closed_meanwhile_is_replaced_unseen(dsn: str) -> None:
+    """After a restart of the server no transaction meets a dead connection of the pool."""
+    async with Database(dsn) as database:
+        async with database.connection() as connection:
+            row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
+        assert row is not None
+        async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as other:
+            await other.execute("SELECT pg_terminate_backend(%s, 5000)", row)
+        async with database.connection() as connection:
+            assert await (await connection.execute("SELECT 1")).fetchone() == (1,)
+
+
+@pytest.mark.spec("SYNC-34", "SYNC-38", "SYNC-139")
+async def test_while_the_database_is_away_it_is_said_once_and_left_alone_after_failures(
+    dsn: str, postgres_server: embedded.EmbeddedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Attempts are bounded, the breaker opens, one line tells of it and another one that it is back."""
+    caplog.set_level(logging.INFO)
+    name = psycopg.conninfo.conninfo_to_dict(dsn)["dbname"]
+
+    async def allow(connections: bool) -> None:
+        async with await psycopg.AsyncConnection.connect(postgres_server.dsn, autocommit=True) as operator:
+            await operator.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS {"true" if connections else "false"}')
+            if not connections:
+                await operator.execute(
+                    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s", (name,)
+                )
+
+    async def ask(database: Database) -> None:
+        async with database.connection() as connection:
+            await connection.execute("SELECT 1")
+
+    bounds = patience(breaker_minimum_throughput=3, breaker_break_duration="510ms")
+    async with Database(dsn, resilience=bounds) as database:
+        await ask(database)
+        await allow(False)
+        for _ in range(3):
+            with pytest.raises(DatabaseUnavailable):
+                await ask(database)
+        with pytest.raises(DatabaseUnavailable) as caught:
+            await ask(database)
+        assert isinstance(caught.value.__cause__, PipelineRejected)
+        await allow(True)
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    await ask(database)
+                except DatabaseUnavailable:
+                    await asyncio.sleep(0.05)  # the break ends, and the pool tries again, by the clock
+                else:
+                    break
+    told = [record.message for record in caplog.records if "database" in record.message]
+    assert told == ["database unavailable", "database available again"]
+    assert [record.name for record in caplog.records if record.name.startswith("psycopg")] == []
+
+
+@pytest.mark.spec("SYNC-37")
+async def test_what_happens_in_a_transaction_is_never_repeated(dsn: str) -> None:
+    """A connection lost in the middle surfaces at once, since nobody knows what was done."""
+    begun = 0
+
+    async def lose(database: Database) -> None:
+        nonlocal begun
+        async with database.connection() as connection:
+            begun += 1
+            await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    async with Database(dsn, resilience=patience()) as database:
+        with pytest.raises(DatabaseUnavailable):
+            await lose(database)
+    assert begun == 1

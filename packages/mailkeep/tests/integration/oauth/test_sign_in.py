@@ -18,7 +18,7 @@ from mailkeep.config import AccountSettings, DataEncryptionSettings
 from mailkeep.db import Database
 from mailkeep.errors import AccessTokenUnavailable, LoginRejected, MailServerUnavailable, MechanismRefused
 from mailkeep.imap import ReadOnlySession
-from mailkeep.sync import open_resources, open_session, run_account
+from mailkeep.sync import open_resources, run_account
 
 pytestmark = pytest.mark.anyio
 NO_RING = DataEncryptionSettings()
@@ -39,7 +39,7 @@ async def opened(
 ) -> ReadOnlySession:
     """A session of a fresh process."""
     async with open_resources(db, settings_with(account), home) as resources:
-        return await open_session(account, resources.tokens, ring, home, timeouts=resources.timeouts)
+        return await resources.access.session(account, ring)
 
 
 @pytest.mark.spec("SYNC-41", "SYNC-40")

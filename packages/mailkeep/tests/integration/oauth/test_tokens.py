@@ -18,7 +18,7 @@ from support.authorization import CLIENT_ID, CLIENT_SECRET, SCOPE, Authorization
 from support.engine import rows
 from support.oauth import oauth_account, ring_in
 
-from mailkeep.config import DataEncryptionSettings
+from mailkeep.config import DataEncryptionSettings, ResilienceSettings
 from mailkeep.db import Database
 from mailkeep.errors import (
     AccessTokenUnavailable,
@@ -30,6 +30,7 @@ from mailkeep.mailbox import AccountId, erase_account
 from mailkeep.oauth import AccessTokens, keep_consent, request
 from mailkeep.oauth.queries import read_refresh_token, store_rotated
 from mailkeep.oauth.ring import open_refresh_token
+from mailkeep.resilience import Pipelines
 
 pytestmark = pytest.mark.anyio
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -49,9 +50,12 @@ class Clock:
         self.at += timedelta(seconds=seconds)
 
 
+QUICK = ResilienceSettings.model_validate({"mail_authorization_server_invocation": {"base_delay": "1ms"}})
+
+
 def tokens_of(db: Database, home: Path, clock: Clock) -> AccessTokens:
     """A process of its own, so to say; quick between attempts."""
-    return AccessTokens(db, home, now=clock, base_delay=0.001)
+    return AccessTokens(db, home, Pipelines(QUICK), now=clock)
 
 
 async def stored(db: Database, ring: DataEncryptionSettings, home: Path, account_id: str = "anna") -> str | None:

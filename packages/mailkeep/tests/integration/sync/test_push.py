@@ -210,7 +210,7 @@ async def test_bye_or_a_closed_connection_ends_the_wait_at_once_and_the_next_con
         assert len(server.sent("IDLE")) >= 2
         assert server.connections == 3  # the run's, the one that ended, and the next
         assert pauses == [timedelta(seconds=1)]
-        assert watch.resources.gates.of(watch.account).pause is None
+        assert watch.resources.access.gates.of(watch.account).pause is None
 
 
 @pytest.mark.spec("SYNC-89")
@@ -333,7 +333,7 @@ async def test_runs_and_watchers_share_one_budget_of_connections(
     async with Tap(server.ports.plain) as tap:
         account = account_at(tap.port, user_name=user, mode="Push", max_connections=2)
         async with engine(db, tmp_path, account, interval=DAY, max_failure_backoff=DAY) as resources:
-            gate = resources.gates.of(account)
+            gate = resources.access.gates.of(account)
             most = 0
             enter, leave = gate.enter, gate.leave
             held = 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 
+import pytest
+
 from mailkeep.app import AccountReport, FolderReport, QuarantineEntry
 from mailkeep.http import pages
 
@@ -81,6 +83,15 @@ def test_phases_and_failures_read_as_words() -> None:
     text = pages.status_page([account], [], now=NOW, mcp_enabled=True)
     assert "WaitingForNextRun" not in text
     assert "1 failed run in a row" in text
+
+
+@pytest.mark.spec("SYNC-34")
+def test_a_server_that_is_left_alone_is_said_to_be() -> None:
+    """An open breaker shows in words, closed ones do not."""
+    for state, is_shown in (("Closed", False), ("Open", True), ("HalfOpen", True)):
+        account = AccountReport("a", "A", "imap", (), "WaitingForNextRun", breakers={"mailbox_data_retrieval": state})
+        text = pages.status_page([account], [], now=NOW, mcp_enabled=True)
+        assert ("left alone" in text) is is_shown
 
 
 def test_unknown_counts_are_not_shown_as_zero() -> None:
