@@ -21,6 +21,7 @@ from mailkeep.providers import (
     Embedder,
     EmbeddingChain,
     EndpointEmbedder,
+    Guard,
     Health,
     LocalEmbedder,
     Pacer,
@@ -125,7 +126,7 @@ def declared_model(settings: Settings, db: Database, home: Path, *, now: Callabl
         return built_in_model(settings, db, now=now) if section.use_built_in_model else None
     first = section.endpoints[0]
     chain = EmbeddingChain(
-        [_embedder(endpoint, section, home) for endpoint in section.endpoints],
+        [_embedder(endpoint, settings, home) for endpoint in section.endpoints],
         dimension=first.dimension,
         normalize=first.normalize_vectors,
         allow_trim=section.allow_trim_vectors,
@@ -144,7 +145,8 @@ def built_in_model(settings: Settings, db: Database, *, now: Callable[[], dateti
     return Model(db, settings.embeddings, identity, chain, query_instruction=None, now=now)
 
 
-def _embedder(endpoint: EmbeddingEndpointSettings, settings: EmbeddingsSettings, home: Path) -> Embedder:
+def _embedder(endpoint: EmbeddingEndpointSettings, settings: Settings, home: Path) -> Embedder:
     if endpoint.kind is EndpointKind.DETERMINISTIC:
         return DeterministicEmbedder(endpoint.alias, endpoint.dimension)
-    return EndpointEmbedder(endpoint, settings, home)
+    guard = Guard(endpoint.alias, settings.resilience.ai_provider_invocation)
+    return EndpointEmbedder(endpoint, settings.embeddings, home, guard=guard)

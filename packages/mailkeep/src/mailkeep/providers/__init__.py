@@ -10,6 +10,7 @@ from mailkeep.providers.endpoint import EndpointEmbedder
 from mailkeep.providers.local import LOCAL_DIMENSION, LOCAL_MODEL, LOCAL_PROVIDER, LocalEmbedder, local_version
 from mailkeep.providers.model import Embedder, FailureClass, Purpose, Vector, failure
 from mailkeep.providers.pacing import Pacer
+from mailkeep.providers.resilience import Guard
 from mailkeep.providers.vectors import usable_vectors
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "EmbeddingChain",
     "EndpointEmbedder",
     "FailureClass",
+    "Guard",
     "Health",
     "LocalEmbedder",
     "Pacer",

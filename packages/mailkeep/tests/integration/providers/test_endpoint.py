@@ -12,16 +12,15 @@ from typing import Any
 import pytest
 from support.embedding import START, answer, hosted, letters, scripted_endpoint, settings_with, status
 
+from mailkeep.config import ResilienceSettings
 from mailkeep.errors import EmbeddingProviderFailed
-from mailkeep.providers import EmbeddingChain, EndpointEmbedder, ProviderState, Purpose
-from mailkeep.providers.resilience import Guard
+from mailkeep.providers import EmbeddingChain, EndpointEmbedder, Guard, ProviderState, Purpose
 
 pytestmark = pytest.mark.anyio
 KEY = "sk-test-1234567890"
 
 
-async def no_sleep(seconds: float) -> None:
-    """Time passes at once."""
+QUICK = ResilienceSettings.model_validate({"ai_provider_invocation": {"base_delay": "1ms", "max_delay": "2ms"}})
 
 
 def embedder(home: Path, port: int, **changes: Any) -> EndpointEmbedder:
@@ -29,7 +28,7 @@ def embedder(home: Path, port: int, **changes: Any) -> EndpointEmbedder:
     section = {key.removeprefix("settings_"): changes.pop(key) for key in list(changes) if key.startswith("settings_")}
     settings = settings_with(hosted(port, **changes), **section).embeddings
     one = settings.endpoints[0]
-    return EndpointEmbedder(one, settings, home, guard=Guard(one.alias, sleep=no_sleep))
+    return EndpointEmbedder(one, settings, home, guard=Guard(one.alias, QUICK.ai_provider_invocation))
 
 
 def chain(*embedders: EndpointEmbedder) -> EmbeddingChain:

@@ -6,27 +6,12 @@ import asyncio
 import math
 
 import pytest
+from support.clock import pass_time
 
 from mailkeep.errors import EmbeddingProviderFailed
-from mailkeep.providers import DeterministicEmbedder, FailureClass, Pacer, Purpose, failure, usable_vectors
-from mailkeep.providers.resilience import CIRCUIT_BREAK_SECONDS, CONCURRENT_CALLS, Guard
+from mailkeep.providers import DeterministicEmbedder, FailureClass, Guard, Pacer, Purpose, failure, usable_vectors
 
 pytestmark = pytest.mark.anyio
-
-
-class Time:
-    """A clock that sleeping moves."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.slept: list[float] = []
-
-    def clock(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
 
 
 @pytest.mark.spec("FIND-93")
@@ -57,7 +42,7 @@ async def test_a_fifth_call_at_once_is_refused_without_being_made() -> None:
         return "done"
 
     guard = Guard("one")
-    running = [asyncio.create_task(guard.call(call)) for _ in range(CONCURRENT_CALLS)]
+    running = [asyncio.create_task(guard.call(call)) for _ in range(4)]
     await asyncio.sleep(0)
     with pytest.raises(EmbeddingProviderFailed, match="too many"):
         await guard.call(call)
@@ -69,40 +54,64 @@ async def test_a_fifth_call_at_once_is_refused_without_being_made() -> None:
 
 
 @pytest.mark.spec("ASK-72")
-async def test_the_circuit_opens_after_failures_and_closes_again() -> None:
+def test_the_circuit_opens_after_failures_and_closes_again() -> None:
     """After five failed calls nobody is asked for 30 seconds; then one may try."""
-    time, calls = Time(), 0
+    calls, works = 0, False
 
     async def call() -> str:
         nonlocal calls
         calls += 1
-        if time.now < 200:
+        if not works:
             raise failure(FailureClass.TRANSPORT_FAULTED, "one")
         return "done"
 
-    guard = Guard("one", clock=time.clock, sleep=time.sleep)
-    for _ in range(5):
-        with pytest.raises(EmbeddingProviderFailed):
+    async def scene() -> None:
+        nonlocal works
+        guard = Guard("one")
+        for _ in range(5):
+            with pytest.raises(EmbeddingProviderFailed):
+                await guard.call(call, attempts=1)
+        with pytest.raises(EmbeddingProviderFailed, match="left alone"):
             await guard.call(call, attempts=1)
-    with pytest.raises(EmbeddingProviderFailed, match="left alone"):
-        await guard.call(call, attempts=1)
-    assert calls == 5
-    time.now = max(201.0, time.now + CIRCUIT_BREAK_SECONDS)
-    assert await guard.call(call, attempts=1) == "done"
+        assert calls == 5
+        works = True
+        await asyncio.sleep(30)
+        assert await guard.call(call, attempts=1) == "done"
+
+    pass_time(scene())
 
 
 @pytest.mark.spec("ASK-72")
-async def test_back_offs_grow_and_are_jittered() -> None:
-    """Two waits between three attempts: 1 to 2 seconds, then 2 to 4."""
-    time = Time()
+def test_back_offs_grow_and_are_jittered() -> None:
+    """Two waits between three attempts: 2 to 4 seconds, then 4 to 6."""
+    called_at: list[float] = []
 
     async def call() -> str:
+        called_at.append(asyncio.get_running_loop().time())
         raise failure(FailureClass.RATE_LIMITED, "one")
 
     with pytest.raises(EmbeddingProviderFailed):
-        await Guard("one", clock=time.clock, sleep=time.sleep).call(call)
-    first, second = time.slept
-    assert 1 <= first <= 2 <= second <= 4
+        pass_time(Guard("one").call(call))
+    first, second, third = called_at
+    assert 2 <= second - first <= 4 <= third - second <= 6
+
+
+@pytest.mark.spec("ASK-72")
+def test_a_failure_says_that_an_attempt_before_it_may_be_billed() -> None:
+    """What was answered too late counts, whatever the last attempt came to; so does a call given up as a whole."""
+    kinds = [failure(FailureClass.REQUEST_TIMED_OUT, "one", may_be_billed=True)]
+
+    async def call() -> str:
+        raise kinds.pop() if kinds else failure(FailureClass.RATE_LIMITED, "one")
+
+    async def silent() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    for work in (call, silent):
+        with pytest.raises(EmbeddingProviderFailed) as raised:
+            pass_time(Guard("one").call(work))
+        assert raised.value.may_be_billed
 
 
 @pytest.mark.spec("FIND-80")
