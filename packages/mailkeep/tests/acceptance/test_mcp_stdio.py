@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from functools import partial
 
 import pytest
 from support.command import TIMEOUT_SECONDS, Installation, command
@@ -26,6 +27,7 @@ def test_a_signal_ends_the_server_while_its_input_stays_open(installation: Insta
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
