@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from mailkeep.attachments import AttachmentText, attachment_readings, attachment_text, count_outcomes
 from mailkeep.background import Background
-from mailkeep.config import AccountKind, AccountSettings, MailSynchronizationSettings, Settings, load_settings
+from mailkeep.config import AccountKind, AccountSettings, Settings, load_settings
 from mailkeep.db import Database, SchemaStatus, SqlResult, psql_environment, read_only
 from mailkeep.db import status as schema_status
 from mailkeep.db import upgrade as upgrade_schema
@@ -34,6 +34,7 @@ from mailkeep.errors import (
     MailkeepError,
     ReaderError,
 )
+from mailkeep.following import SettingsFollower, SettingsNotice
 from mailkeep.imap import PauseReason, ReadOnlySession, Timeouts
 from mailkeep.jobs import Worker
 from mailkeep.languages import LanguageStage
@@ -51,7 +52,6 @@ from mailkeep.mailbox import (
     read_contents,
     resolve_scope,
 )
-from mailkeep.mailbox.preparation import DEFAULT_LIMITS
 from mailkeep.oauth import forget_consent, keep_consent, tokens_by_key
 from mailkeep.passages import PassageStage
 from mailkeep.reports import AccountReport, FolderReport, QuarantineEntry, folder_report, quarantine_entry
@@ -79,6 +79,7 @@ from mailkeep.sync import (
     open_access,
     open_resources,
     read_pauses,
+    reading_limits,
     retry_quarantined,
     run_account,
 )
@@ -97,7 +98,7 @@ from mailkeep.transfer import (
     find_sources,
     import_sources,
 )
-from mailkeep_message import Limits, read_headers
+from mailkeep_message import read_headers
 
 __all__ = [
     "AccountReport",
@@ -150,6 +151,7 @@ class App:
         self.stages = stages_of(settings, db, self.embeddings)
         self._stage_runner: StageRunner | None = None
         self._supervisor: Supervisor | None = None
+        self.notice = SettingsNotice()
 
     @classmethod
     @asynccontextmanager
@@ -237,14 +239,17 @@ class App:
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
         """Keep these accounts (None: all) mirrored until `stop`; what is under way then gets its drain time."""
-        settings = self.settings if accounts is None else only_accounts(self.settings, accounts)
+        chosen = None if accounts is None else frozenset(account.account_id for account in accounts)
+        settings = self._supervised(chosen)
         drain_time = settings.mail_synchronization.shutdown_drain_timeout
         async with (
             open_resources(self.db, settings, self.home, access=self.access) as resources,
             asyncio.TaskGroup() as group,
         ):
             stages = self._stage_runner = StageRunner(self.stages, self.db, now=utc_now, drain_time=drain_time)
-            supervisor = self._supervisor = Supervisor(resources, arrived=stages.wake)
+            supervisor = self._supervisor = Supervisor(
+                resources, settings=lambda: self._supervised(chosen), arrived=stages.wake
+            )
             running, stopped = group.create_task(supervisor.run()), group.create_task(stop.wait())
             deriving = group.create_task(stages.run())
             try:
@@ -262,6 +267,32 @@ class App:
                 await running
                 await deriving
                 self._supervisor = self._stage_runner = None
+
+    def _supervised(self, chosen: frozenset[str] | None) -> Settings:
+        """The snapshot of this moment with the accounts that are kept mirrored: those chosen, else all if enabled."""
+        section = self.settings.mail_synchronization
+        if chosen is None:
+            return self.settings if section.enabled else only_accounts(self.settings, ())
+        return only_accounts(self.settings, [account for account in section.accounts if account.account_id in chosen])
+
+    async def follow_settings(self, stop: asyncio.Event, tell: Callable[[SettingsNotice], None]) -> None:
+        """Take up changes of the settings file until `stop`; `tell` is told of each, and of what is not taken up."""
+
+        def noted(notice: SettingsNotice) -> None:
+            self.notice = notice
+            tell(notice)
+
+        await SettingsFollower(self.home, self.settings, publish=self._follow, tell=noted).run(stop)
+
+    def _follow(self, settings: Settings) -> None:
+        self.settings = settings
+        self.embeddings.follow(settings)
+        for stage in self.stages:
+            if isinstance(stage, PassageStage | EmbeddingStage):
+                stage.follow(settings)
+        if self._supervisor is not None:
+            self._supervisor.settings_changed()
+        self._wake_stages()
 
     async def activate_embeddings(self) -> tuple[Registration, Profile]:
         """Begin to make the declared model's vectors. Raises EmbeddingsNotDeclared and ReindexRefused."""
@@ -282,8 +313,7 @@ class App:
     @property
     def background(self) -> Background:
         """The work that runs as jobs."""
-        limits = reading_limits(self.settings.mail_synchronization)
-        return Background(self.db, self.settings, self.home, limits, utc_now, self.access)
+        return Background(self.db, lambda: self.settings, self.home, utc_now, self.access)
 
     async def work(self, stop: asyncio.Event) -> None:
         """Work at jobs until `stop`; attempts under way are then given back."""
@@ -552,16 +582,6 @@ def only_accounts(settings: Settings, accounts: Sequence[AccountSettings]) -> Se
     """The settings as if these accounts were all there are."""
     section = settings.mail_synchronization.model_copy(update={"accounts": tuple(accounts)})
     return settings.model_copy(update={"mail_synchronization": section})
-
-
-def reading_limits(bounds: MailSynchronizationSettings) -> Limits:
-    """How much of a message is read, as configured."""
-    return replace(
-        DEFAULT_LIMITS,
-        max_part_count=bounds.max_mime_part_count,
-        max_nesting_depth=bounds.max_mime_nesting_depth,
-        max_text_characters=bounds.max_extracted_text_characters,
-    )
 
 
 async def upgrade_database(home: Path) -> tuple[str, ...]:

@@ -30,9 +30,8 @@ from mailkeep.jobs import (
     enqueue_now,
 )
 from mailkeep.mailbox import AccountId, RederivationRun, rederivation_runs, rederive_pass, request_rederivation
-from mailkeep.sync import Access, open_resources, retry_quarantined
+from mailkeep.sync import Access, open_resources, reading_limits, retry_quarantined
 from mailkeep.upkeep import verify
-from mailkeep_message import Limits
 
 BUDGET_SHARE = 0.5
 """The part of an attempt's time after which a segment ends and the next one is enqueued (JOB-12)."""
@@ -43,11 +42,15 @@ class Background:
     """What the handlers work with."""
 
     db: Database
-    settings: Settings
+    current: Callable[[], Settings]
     home: Path
-    limits: Limits
     now: Callable[[], datetime]
     access: Access | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """The snapshot of this moment (SYNC-2)."""
+        return self.current()
 
     def handlers(self) -> tuple[Handler, ...]:
         """One handler for each type of this build."""
@@ -88,8 +91,9 @@ class Background:
         assert isinstance(payload, RederiveStoredMail)
         run = await self._run_of(payload)
         ends = time.monotonic() + job.time_budget.total_seconds() * BUDGET_SHARE
+        limits = reading_limits(self.settings.mail_synchronization)
         while run is not None and run.ended_at is None:
-            run = await rederive_pass(self.db, run, limits=self.limits, now=self.now)
+            run = await rederive_pass(self.db, run, limits=limits, now=self.now)
             await job.report(run.rederived + run.unreadable + run.missing_content)
             if run.ended_at is None and time.monotonic() >= ends:
                 await self._next_segment(payload, run)

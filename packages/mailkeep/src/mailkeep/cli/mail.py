@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mailkeep.app import App, reading_limits, utc_now
+from mailkeep.app import App, utc_now
 from mailkeep.cli.exits import ExitCode, run
 from mailkeep.cli.sync import AccountOption
 from mailkeep.cli.terminal import say, show_json, table
@@ -15,6 +15,7 @@ from mailkeep.config import home
 from mailkeep.display import moment, neutralise
 from mailkeep.errors import ConfigurationRefused
 from mailkeep.mailbox import AccountId, RederivationRun, stored_count
+from mailkeep.sync import reading_limits
 from mailkeep.upkeep import (
     check_erasable,
     erasable_account,

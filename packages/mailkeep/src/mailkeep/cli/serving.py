@@ -12,6 +12,7 @@ from mailkeep.app import App
 from mailkeep.cli.exits import run, stop_on_signals
 from mailkeep.cli.terminal import say
 from mailkeep.config import HttpSettings, check_references, home, posture_warnings
+from mailkeep.following import SettingsNotice
 
 
 def serve(
@@ -42,10 +43,21 @@ async def _serve(port: int | None, *, mirrors: bool) -> None:
             _say_how_to_connect(mailkeep, listener.url)
             async with asyncio.TaskGroup() as group:
                 group.create_task(mailkeep.work(stop))
-                if mirrors and mailkeep.settings.mail_synchronization.enabled:
+                group.create_task(mailkeep.follow_settings(stop, say_notice))
+                if mirrors:
                     group.create_task(mailkeep.supervise(stop))
                 await stop.wait()
             say("Stopping…")
+
+
+def say_notice(notice: SettingsNotice) -> None:
+    """Say what became of a change to the settings file."""
+    if notice.trouble is not None:
+        say(f"The changed settings are not in use; those from before stay. {notice.trouble}")
+        return
+    say("The changed settings are in use from the next run on.")
+    if notice.needs_restart:
+        say(f"Waiting for a restart: {', '.join(notice.needs_restart)}")
 
 
 def _listener_settings(settings: HttpSettings, port: int | None) -> HttpSettings:
@@ -57,7 +69,7 @@ def _say_how_to_connect(mailkeep: App, url: str) -> None:
     if mailkeep.settings.mcp_endpoint.enabled:
         say(f"MCP endpoint:      {url}/mcp   (or, over stdio, the command: mailkeep mcp)")
     if not mailkeep.settings.mail_synchronization.enabled:
-        say("Nothing is mirrored: mail_synchronization.enabled is false.")
+        say("Nothing is mirrored while mail_synchronization.enabled is false.")
     say("Ctrl-C stops.")
 
 

@@ -23,7 +23,7 @@ from mailkeep.config.embeddings import (
     EmbeddingsSettings,
     EndpointKind,
 )
-from mailkeep.config.home import home
+from mailkeep.config.home import home, settings_file
 from mailkeep.config.jobs import JobsSettings, JobType, JobTypeSettings, ScheduleSettings
 from mailkeep.config.load import load_settings, posture_warnings
 from mailkeep.config.model import (
@@ -38,6 +38,7 @@ from mailkeep.config.model import (
 )
 from mailkeep.config.oauth import DataEncryptionSettings, OAuthGrant, OAuthSettings
 from mailkeep.config.presets import connections_allowed
+from mailkeep.config.reload import load_candidate, take_up
 from mailkeep.config.resilience import PipelineClass, PipelineSettings, ResilienceSettings
 from mailkeep.config.secrets import check_references, resolve_key, resolve_secret
 
@@ -78,8 +79,11 @@ __all__ = [
     "check_references",
     "connections_allowed",
     "home",
+    "load_candidate",
     "load_settings",
     "posture_warnings",
     "resolve_key",
     "resolve_secret",
+    "settings_file",
+    "take_up",
 ]

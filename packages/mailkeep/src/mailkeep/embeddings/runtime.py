@@ -35,6 +35,10 @@ class Embeddings:
         self._built_in = self.declared if not settings.embeddings.endpoints else built_in_model(settings, db, now=now)
         self.next_pass_at: datetime | None = None
 
+    def follow(self, settings: Settings) -> None:
+        """Go by this snapshot from now on; the model is the one of the start."""
+        self._settings = settings
+
     def model_for(self, profile: Profile) -> Model | None:
         """Whoever computes in a profile's space; None when nobody here does, which is then waited for (FIND-66)."""
         for model in (self.declared, self._built_in):

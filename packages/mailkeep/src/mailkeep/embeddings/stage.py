@@ -77,6 +77,10 @@ class EmbeddingStage:
         self._walks_all = True
         self._without_index: set[UUID] = set()
 
+    def follow(self, settings: Settings) -> None:
+        """Go by this snapshot from the next pass on."""
+        self._settings = settings
+
     async def run_pass(self, now: datetime) -> PassOutcome:
         """Remove some former vectors, else embed some messages, else switch."""
         outcome = await self._pass(now)

@@ -69,6 +69,7 @@ async def _status(request: Request) -> HTMLResponse:
         now=datetime.now(UTC),
         mcp_enabled=mailkeep.settings.mcp_endpoint.enabled,
         stages=await mailkeep.stage_statuses(),
+        notice=mailkeep.notice,
     )
     return HTMLResponse(text)
 
@@ -92,6 +93,7 @@ async def _api_status(request: Request) -> Any:
         "accounts": await mailkeep.status(),
         "quarantined": await mailkeep.quarantine(),
         "stages": await mailkeep.stage_statuses(),
+        "settings": mailkeep.notice,
     }
 
 

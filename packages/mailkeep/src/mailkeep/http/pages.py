@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from mailkeep.app import AccountReport, FolderReport, QuarantineEntry
 from mailkeep.display import counted, duration, neutralise, size
+from mailkeep.following import SettingsNotice
 from mailkeep.stages import StageStatus
 
 STYLE = """
@@ -54,11 +55,11 @@ def status_page(
     now: datetime,
     mcp_enabled: bool,
     stages: Sequence[StageStatus] = (),
+    notice: SettingsNotice | None = None,
 ) -> str:
     """Counts and freshness per folder, what is quarantined and why, work after arrival, and how to connect."""
-    body = "".join(_account_section(account, now) for account in accounts) or (
-        "<p>No account yet. Add one with <code>mailkeep account add</code>.</p>"
-    )
+    none = "<p>No account yet. Add one with <code>mailkeep account add</code>.</p>"
+    body = _notice_section(notice) + ("".join(_account_section(account, now) for account in accounts) or none)
     body += _quarantine_section(quarantine) + _stages_section(stages)
     if mcp_enabled:
         body += (
@@ -66,6 +67,18 @@ def status_page(
             "over stdio.</p>"
         )
     return page("Status", body)
+
+
+def _notice_section(notice: SettingsNotice | None) -> str:
+    """What an operator should know of the settings file; nothing while it is in use."""
+    if notice is None:
+        return ""
+    if notice.trouble is not None:
+        trouble = _text(notice.trouble, lines=True)
+        return f"<h2>Settings</h2><p class=bad>The changed settings are not in use.</p><pre>{trouble}</pre>"
+    if notice.needs_restart:
+        return f"<h2>Settings</h2><p>Waiting for a restart: {_text(', '.join(notice.needs_restart))}</p>"
+    return ""
 
 
 def _account_section(account: AccountReport, now: datetime) -> str:

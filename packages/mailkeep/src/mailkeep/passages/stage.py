@@ -50,6 +50,11 @@ class PassageStage:
         self._position = _START
         self._swept_at: datetime | None = None
 
+    def follow(self, settings: Settings) -> None:
+        """Go by this snapshot from the next pass on; messages of other folders may be wanted now."""
+        self._settings = settings
+        self._position, self._swept_at = _START, None
+
     async def run_pass(self, now: datetime) -> PassOutcome:
         """Cut the next messages in order of their ids."""
         if self._swept_at is not None and now - self._swept_at >= SWEEP_INTERVAL:

@@ -8,7 +8,7 @@ from mailkeep.sync.access import Access
 from mailkeep.sync.model import AccountOutcome, FolderOutcome, LimitReached, Outcome, Phase, Progress
 from mailkeep.sync.pauses import read_pauses
 from mailkeep.sync.queries import account_lease
-from mailkeep.sync.resources import Resources, open_access, open_resources
+from mailkeep.sync.resources import Resources, open_access, open_resources, reading_limits
 from mailkeep.sync.retry import retry_quarantined
 from mailkeep.sync.run import run_account
 from mailkeep.sync.supervisor import AccountReport, FolderReport, Supervisor
@@ -29,6 +29,7 @@ __all__ = [
     "open_access",
     "open_resources",
     "read_pauses",
+    "reading_limits",
     "retry_quarantined",
     "run_account",
 ]

@@ -72,7 +72,9 @@ async def forward_pass(work: FolderWork, narrow: Callable[[FolderWork, UidSet], 
     async def fetch(group: asyncio.TaskGroup) -> None:
         nonlocal reached_end
         async for fetched in _fetched_chunks(work, hits, places, lane):
-            prepared = group.create_task(work.resources.preparer.prepare(fetched.arrivals))
+            prepared = group.create_task(
+                work.resources.preparer.prepare(fetched.arrivals, limits=work.resources.limits)
+            )
             read.put_nowait((fetched, prepared))
         reached_end = not work.limits_reached - {LimitReached.STORED_CONTENT_BYTES} and not _is_stopping(work)
         read.put_nowait(None)

@@ -37,9 +37,19 @@ class AccountGate:
         self._now = now
         self._keep = keep
         self._slots = asyncio.Semaphore(capacity)
+        self._owed = 0
         self._watching = 0
         self._most_watching = capacity
         self._pause = pause
+
+    def resize(self, capacity: int) -> None:
+        """Another budget from now on; connections beyond a smaller one are not replaced when they end."""
+        growth, self.capacity = capacity - self.capacity, capacity
+        self._most_watching = capacity
+        paid = min(self._owed, max(growth, 0))
+        self._owed += max(-growth, 0) - paid
+        for _ in range(growth - paid):
+            self._slots.release()
 
     @property
     def pause(self) -> Pause | None:
@@ -77,7 +87,10 @@ class AccountGate:
 
     def leave(self) -> None:
         """Give a connection back."""
-        self._slots.release()
+        if self._owed:
+            self._owed -= 1
+        else:
+            self._slots.release()
 
     async def enter_to_watch(self, *, leave_free: int) -> bool:
         """Take a connection for as long as the process runs, if `leave_free` others stay; False when they would not."""
@@ -110,16 +123,18 @@ class Gates:
         self._gates: dict[str, AccountGate] = {}
 
     def of(self, account: AccountSettings) -> AccountGate:
-        """The account's gate. Its capacity is the one of the settings it was first asked with."""
+        """The account's gate, with the budget of the settings it was last asked with."""
         gate = self._gates.get(account.account_id)
+        capacity = account.max_connections or connections_allowed(account.host)
         if gate is None:
-            capacity = account.max_connections or connections_allowed(account.host)
             gate = self._gates[account.account_id] = AccountGate(
                 capacity,
                 self._now,
                 pause=read_pauses(self._home, now=self._now()).get(account.account_id),
                 keep=partial(self._keep, account.account_id),
             )
+        elif gate.capacity != capacity:
+            gate.resize(capacity)
         return gate
 
     def _keep(self, account_id: str, pause: Pause) -> None:

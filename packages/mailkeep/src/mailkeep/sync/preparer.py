@@ -23,8 +23,7 @@ SWITCH_SECONDS = 0.0002  # how long a thread that computes may keep others waiti
 class Preparer:
     """A worker thread that turns arrivals into prepared batches. The switch interval holds while it is open."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self) -> None:
         self._switch_before = 0.0
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="mailkeep-prepare")
 
@@ -37,7 +36,7 @@ class Preparer:
         sys.setswitchinterval(self._switch_before)
         self._executor.shutdown(wait=False)
 
-    async def prepare(self, arrivals: Sequence[Arrival]) -> PreparedBatch:
+    async def prepare(self, arrivals: Sequence[Arrival], *, limits: Limits) -> PreparedBatch:
         return await asyncio.get_running_loop().run_in_executor(
-            self._executor, partial(prepare, arrivals, limits=self._limits)
+            self._executor, partial(prepare, arrivals, limits=limits)
         )

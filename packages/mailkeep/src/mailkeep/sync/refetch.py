@@ -94,6 +94,7 @@ async def _bring_in(work: FolderWork, chunk: Chunk, room: Room, result: Refetche
                 uid_validity=work.uid_validity,
                 arrivals=intake.arrivals,
                 now=resources.now(),
+                limits=resources.limits,
             )
             stored_octets = outcome.octets_stored
     finally:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from mailkeep.config import MailSynchronizationSettings, Settings
 from mailkeep.db import Database
 from mailkeep.imap import Timeouts
+from mailkeep.mailbox.preparation import DEFAULT_LIMITS
 from mailkeep.oauth import AccessTokens
 from mailkeep.resilience import Pipelines
 from mailkeep.sync.access import Access, timeouts_of
@@ -44,6 +45,11 @@ class Resources:
     def bounds(self) -> MailSynchronizationSettings:
         return self.settings.mail_synchronization
 
+    @property
+    def limits(self) -> Limits:
+        """How much of a message is read."""
+        return reading_limits(self.bounds)
+
     async def measure_storage(self) -> None:
         """Bring the storage level up to date; nothing without a ceiling (SYNC-65)."""
         if self.ceiling.is_limited:
@@ -62,7 +68,7 @@ async def open_resources(
 ) -> AsyncIterator[Resources]:
     """Resources on an open database, until the end of the block. `access` is the process's own, where it has one."""
     bounds = settings.mail_synchronization
-    async with Preparer(_reading_limits(bounds)) as preparer:
+    async with Preparer() as preparer:
         yield Resources(
             db=db,
             settings=settings,
@@ -95,8 +101,10 @@ def open_access(
     )
 
 
-def _reading_limits(bounds: MailSynchronizationSettings) -> Limits:
-    return Limits(
+def reading_limits(bounds: MailSynchronizationSettings) -> Limits:
+    """How much of a message is read, as configured."""
+    return replace(
+        DEFAULT_LIMITS,
         max_part_count=bounds.max_mime_part_count,
         max_nesting_depth=bounds.max_mime_nesting_depth,
         max_text_characters=bounds.max_extracted_text_characters,

@@ -68,6 +68,8 @@ class _Account:
     """The state of one account's task."""
 
     account_id: str
+    settings: AccountSettings | None = None
+    """What its last run went by."""
     phase: Phase = Phase.NOT_STARTED
     next_run_at: datetime | None = None
     failures: int = 0
@@ -101,6 +103,7 @@ class Supervisor:
         self._chance = chance
         self._accounts: dict[str, _Account] = {}
         self._slots = asyncio.Semaphore(resources.bounds.max_concurrent_accounts)
+        self._news = asyncio.Event()
 
     def report(self) -> tuple[AccountReport, ...]:
         """Every account this process has met, in the order met."""
@@ -127,9 +130,18 @@ class Supervisor:
         account.wake.set()
         return True
 
+    def settings_changed(self) -> None:
+        """There is a newer snapshot: new accounts begin, changed ones run again, others end (SYNC-2, SYNC-6)."""
+        settings = self._settings()
+        for account in self._accounts.values():
+            if account.settings != _served(settings, account.account_id):
+                account.wake.set()
+        self._news.set()
+
     def stop(self) -> None:
         """Begin nothing new; `run` returns when what is under way has ended or its time is over."""
         self._resources.stopping.set()
+        self._news.set()
         for account in self._accounts.values():
             account.wake.set()
 
@@ -152,9 +164,11 @@ class Supervisor:
                 account.task = asyncio.create_task(self._supervise(account), name=f"sync {account.account_id}")
 
     async def _pause(self, time: timedelta) -> None:
+        """Until then, or until there are other settings or an end."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(time.total_seconds()):
-                await self._resources.stopping.wait()
+                await self._news.wait()
+        self._news.clear()
 
     async def _drain(self) -> None:
         tasks = {account.task for account in self._accounts.values() if account.task is not None}
@@ -174,16 +188,18 @@ class Supervisor:
 
     async def _keep_running(self, account: _Account) -> None:
         while not self._resources.stopping.is_set():
-            settings = self._settings()
-            if account.watch is not None and account.watch.settings is not settings:
-                await _stop_watching(account)  # else a revoked credential lives on (SYNC-90)
-            if _served(settings, account.account_id) is None:
-                account.phase, account.next_run_at = Phase.NOT_STARTED, None
-                return  # left the configuration; what is stored stays (SYNC-6)
             account.phase, account.next_run_at = Phase.WAITING_FOR_RUN_SLOT, None
             async with self._slots:
                 if self._resources.stopping.is_set():
                     return
+                account.wake.clear()  # before the snapshot is taken: a later one wakes for another run
+                settings = self._settings()
+                account.settings = _served(settings, account.account_id)
+                if account.watch is not None and account.watch.settings != settings:
+                    await _stop_watching(account)  # else a revoked credential lives on (SYNC-90)
+                if account.settings is None:
+                    account.phase = Phase.NOT_STARTED
+                    return  # left the configuration; what is stored stays (SYNC-6)
                 account.phase = Phase.RUNNING
                 outcome = await self._attempt(account, settings)
             if outcome is not None:
@@ -199,7 +215,6 @@ class Supervisor:
             if self._arrived is not None and progress.messages_done > before:
                 self._arrived()
 
-        account.wake.clear()
         resources = replace(self._resources, settings=settings)
         try:
             outcome = await run_account(resources, account.account_id, progress=note)

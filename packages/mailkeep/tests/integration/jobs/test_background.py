@@ -19,7 +19,6 @@ from mailkeep.errors import JobQueueFull
 from mailkeep.jobs import RederiveStoredMail, VerifyMailbox, Worker
 from mailkeep.mailbox import AccountId, rederivation_runs
 from mailkeep.mailbox import rederive as rederiving
-from mailkeep_message import Limits
 
 pytestmark = pytest.mark.anyio
 ANN = {"account_id": "ann", "display_name": "Ann", "kind": "local"}
@@ -28,7 +27,7 @@ ANN = {"account_id": "ann", "display_name": "Ann", "kind": "local"}
 def background(db: Database, tmp_path: Path, **jobs: object) -> Background:
     """The product's background work around one local account."""
     settings = Settings.model_validate({"mail_synchronization": {"accounts": [ANN]}, "jobs": jobs})
-    return Background(db, settings, tmp_path, Limits(), lambda: datetime.now(UTC))
+    return Background(db, lambda: settings, tmp_path, lambda: datetime.now(UTC))
 
 
 async def work(db: Database, product: Background) -> None:
@@ -105,7 +104,7 @@ def test_a_declaration_without_an_account_is_one_schedule_for_each_it_makes_sens
     settings = Settings.model_validate(
         {"mail_synchronization": {"accounts": [ANN, work_account]}, "jobs": {"schedules": declared}}
     )
-    product = Background(None, settings, tmp_path, Limits(), lambda: datetime.now(UTC))  # type: ignore[arg-type]
+    product = Background(None, lambda: settings, tmp_path, lambda: datetime.now(UTC))  # type: ignore[arg-type]
     schedules = {schedule.schedule_id: schedule for schedule in product.schedules()}
     assert sorted(schedules) == ["ann/monthly", "work/monthly", "work/nightly"]
     assert schedules["work/nightly"].jitter == timedelta(hours=1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.accounts import account_at
 from support.dovecot import Dovecot
-from support.engine import engine, mail, stored
+from support.engine import engine, mail, settings_with, stored
 from support.scripted_imap import ScriptedImap
 from support.tap import Tap
 
@@ -385,7 +385,7 @@ async def test_a_newer_snapshot_of_the_settings_opens_the_watching_connection_an
             await until(ran_again)
             await waits(supervisor, PushMode.NOTIFY, 5)
             assert len(tap.commands("NOTIFY SET")) == 1
-            current[0] = resources.settings.model_copy()
+            current[0] = settings_with(account, interval=DAY, max_failure_backoff=DAY, max_metadata_batch_size=99)
             supervisor.wake("anna")
 
             async def is_watched_anew() -> bool:

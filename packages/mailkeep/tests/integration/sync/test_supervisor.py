@@ -157,7 +157,7 @@ async def test_a_run_that_does_not_end_in_time_is_cancelled_on_shutdown(
     async with engine(db, tmp_path, account, shutdown_drain_timeout=timedelta(milliseconds=50)) as resources:
         entered = asyncio.Event()
 
-        async def never(_: object) -> None:
+        async def never(*_: object, **__: object) -> None:
             entered.set()
             await asyncio.Event().wait()
 

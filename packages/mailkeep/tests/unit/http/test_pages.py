@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from mailkeep.app import AccountReport, FolderReport, QuarantineEntry
+from mailkeep.following import SettingsNotice
 from mailkeep.http import pages
 
 NOW = datetime(2024, 2, 3, 4, 5, 6, tzinfo=UTC)
@@ -139,3 +140,16 @@ def test_a_message_is_plain_text() -> None:
     assert "<th>Cc" not in text
     assert "no subject" in pages.message_page(subject=None, fields=[], body="", attachments=[], notes=[], alike="")
     assert_harmless(pages.error_page(EVIL, EVIL))
+
+
+@pytest.mark.spec("SYNC-2")
+def test_the_status_page_says_why_changed_settings_are_not_in_use_and_what_waits() -> None:
+    """Harmlessly, and nothing while there is nothing to say."""
+    broken = pages.status_page(
+        [], [], now=NOW, mcp_enabled=True, notice=SettingsNotice(trouble="<b>: is not a setting")
+    )
+    assert "not in use" in broken
+    assert "&lt;b&gt;: is not a setting" in broken
+    waiting = pages.status_page([], [], now=NOW, mcp_enabled=True, notice=SettingsNotice(needs_restart=("http",)))
+    assert "Waiting for a restart: http" in waiting
+    assert "Settings" not in pages.status_page([], [], now=NOW, mcp_enabled=True, notice=SettingsNotice())

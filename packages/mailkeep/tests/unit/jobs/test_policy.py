@@ -130,7 +130,7 @@ async def _nothing(job: object) -> None:
 @pytest.mark.spec("JOB-13", "JOB-1")
 def test_every_type_has_exactly_one_handler_that_says_why_it_may_run_twice(tmp_path: Any) -> None:
     """Two, none, or one that does not say are refused at the start; the product's own are complete."""
-    background = Background(None, Settings(), tmp_path, None, None)  # type: ignore[arg-type]
+    background = Background(None, Settings, tmp_path, None)  # type: ignore[arg-type]
     handlers = background.handlers()
     assert set(handlers_by_type(handlers, JobsSettings())) == set(JobType)
     silent = Handler(JobType.VERIFY_MAILBOX, _nothing, " ")  # type: ignore[arg-type]

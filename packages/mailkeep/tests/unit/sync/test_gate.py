@@ -104,3 +104,29 @@ def test_the_budget_is_the_accounts_own_else_its_providers(tmp_path: Path) -> No
     assert gates.of(account_at(1, account_id="a", max_connections=3)).capacity == 3
     assert gates.of(account_at(1, account_id="b", host="imap.gmail.com")).capacity == 15
     assert gates.of(account_at(1, account_id="c")).capacity == 10
+
+
+@pytest.mark.spec("SYNC-2", "SYNC-141")
+async def test_a_changed_budget_holds_for_the_connections_to_come() -> None:
+    """Growing lets waiters in; shrinking takes effect as connections end, never below none."""
+    gate = AccountGate(1, Clock())
+    await gate.enter()
+    gate.resize(3)
+    await gate.enter()
+    await gate.enter()
+    gate.resize(1)
+    gate.leave()
+    gate.leave()
+    waiting = asyncio.create_task(gate.enter())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    gate.resize(2)
+    await waiting
+    gate.leave()
+    gate.leave()
+    await gate.enter()
+    await gate.enter()
+    third = asyncio.create_task(gate.enter())
+    await asyncio.sleep(0)
+    assert not third.done()
+    third.cancel()
