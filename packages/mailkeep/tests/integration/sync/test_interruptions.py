@@ -153,10 +153,10 @@ async def test_two_processes_never_own_one_account(
             release = asyncio.Event()
             original = resources.preparer.prepare
 
-            async def held_back(arrivals):  # type: ignore[no-untyped-def]
+            async def held_back(arrivals, **bounds):  # type: ignore[no-untyped-def]
                 entered.set()
                 await release.wait()
-                return await original(arrivals)
+                return await original(arrivals, **bounds)
 
             resources.preparer.prepare = held_back  # type: ignore[method-assign]
             run = asyncio.create_task(run_account(resources, "anna"))
@@ -178,9 +178,9 @@ async def test_a_checkpoint_that_somebody_else_moved_defers_the_folder(
     async with engine(db, tmp_path, account, max_metadata_batch_size=5) as resources:
         original = resources.preparer.prepare
 
-        async def rewound(arrivals):  # type: ignore[no-untyped-def]
+        async def rewound(arrivals, **bounds):  # type: ignore[no-untyped-def]
             await rows(db, "DELETE FROM synchronization_checkpoints RETURNING mail_folder_id")
-            return await original(arrivals)
+            return await original(arrivals, **bounds)
 
         resources.preparer.prepare = rewound  # type: ignore[method-assign]
         outcome = await run_account(resources, "anna")

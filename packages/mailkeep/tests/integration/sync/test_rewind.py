@@ -83,11 +83,11 @@ async def test_a_run_in_flight_fails_its_compare_and_set(
     async with engine(db, tmp_path, account, max_metadata_batch_size=2) as resources:
         prepare, rewound = resources.preparer.prepare, asyncio.Event()
 
-        async def rewinding(arrivals):  # type: ignore[no-untyped-def]
+        async def rewinding(arrivals, **bounds):  # type: ignore[no-untyped-def]
             if not rewound.is_set():
                 rewound.set()
                 assert await rewind_all(db, [ANNA], alias="INBOX") == 1
-            return await prepare(arrivals)
+            return await prepare(arrivals, **bounds)
 
         resources.preparer.prepare = rewinding  # type: ignore[method-assign]
         outcome = await run_account(resources, "anna")
