@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -11,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from support.connections import end_connections
 
 from mailkeep.config import Settings
 from mailkeep.db import Database
@@ -151,12 +152,12 @@ def status(code: int, **headers: str) -> Script:
 async def scripted_endpoint() -> AsyncIterator[Endpoint]:
     """The server for the length of the block."""
     found = Endpoint()
-    serving: set[asyncio.Task[None]] = set()
+    serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving[asyncio.create_task(serve(reader, writer))] = writer
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        serving.add(task)
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
@@ -180,10 +181,8 @@ async def scripted_endpoint() -> AsyncIterator[Endpoint]:
             pass
         finally:
             writer.close()
-            with contextlib.suppress(ConnectionError):
-                await writer.wait_closed()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
     found.port = server.sockets[0].getsockname()[1]
     try:
         yield found
@@ -192,3 +191,4 @@ async def scripted_endpoint() -> AsyncIterator[Endpoint]:
         for task in serving:
             task.cancel()
         await asyncio.gather(*serving, return_exceptions=True)
+        await end_connections(serving.values())

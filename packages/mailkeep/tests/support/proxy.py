@@ -23,6 +23,8 @@ from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from support.connections import end_connections
+
 NOTHING: frozenset[str] = frozenset()
 NO_QRESYNC = frozenset({"QRESYNC"})
 NO_CONDSTORE = NO_QRESYNC | {"CONDSTORE"}
@@ -100,6 +102,7 @@ class Proxy:
         self._thread = threading.Thread(target=self._loop.run_forever, name="imap-proxy", daemon=True)
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
+        self._clients: set[asyncio.StreamWriter] = set()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -126,9 +129,10 @@ class Proxy:
         for task in self._serving:
             task.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)
-        await asyncio.sleep(0)  # what was aborted closes its socket on the next turn of the loop
+        await end_connections(self._clients)  # also those whose serving never began
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._clients.add(writer)
         task = self._loop.create_task(self._serve(reader, writer))
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
@@ -154,11 +158,8 @@ class Proxy:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            for writer in (client, server):
-                if writer is not None:
-                    writer.transport.abort()
-                    with contextlib.suppress(OSError):
-                        await writer.wait_closed()
+            await end_connections(writer for writer in (client, server) if writer is not None)
+            self._clients.discard(client)
 
     async def _until_end(self, reading: Coroutine[Any, Any, None], way: _Way) -> None:
         """Read one side; its end is delivered behind what came before it."""

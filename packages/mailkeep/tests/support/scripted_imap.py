@@ -36,6 +36,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Self
 
+from support.connections import end_connections
+
 USER = "anna"
 PASSWORD = "open sesame"
 _ESCAPE = re.compile(rb"\\(?:r|n|\\|x[0-9A-Fa-f]{2})")
@@ -62,6 +64,7 @@ class ScriptedImap:
         self._rules = parse(script) + parse(_STANDING.replace("CAPABILITIES", capabilities))
         self._greeting = greeting
         self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._news = asyncio.Condition()
         self.commands: list[str] = []
@@ -71,16 +74,17 @@ class ScriptedImap:
         self.port = 0
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, self.host, 0, limit=2**20)
+        self._server = await asyncio.start_server(self._accept, self.host, 0, limit=2**20)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
-        for writer in list(self._writers):
-            writer.close()
-        await asyncio.sleep(0)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_connections(self._writers)
 
     def sent(self, word: str) -> list[str]:
         """The commands received so far that hold `word`."""
@@ -95,8 +99,13 @@ class ScriptedImap:
         """Patterns of `>` rules that no command has met."""
         return [rule.pattern.pattern for rule in self._rules if rule.once and not rule.used]
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         try:
             writer.write(octets_of(self._greeting) + b"\r\n")
@@ -109,7 +118,6 @@ class ScriptedImap:
         except (ConnectionError, asyncio.IncompleteReadError, _Cut):
             pass
         finally:
-            self._writers.discard(writer)
             writer.close()
 
     async def _command(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:

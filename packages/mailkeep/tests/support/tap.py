@@ -12,6 +12,8 @@ import asyncio
 import contextlib
 from typing import Self
 
+from support.connections import end_connections
+
 
 class Tap:
     """The relay; an async context manager on a free loopback port."""
@@ -21,6 +23,7 @@ class Tap:
         self._target = target_port
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
         self.port = 0
         self.lines: list[str] = []
         self.connections = 0
@@ -28,7 +31,7 @@ class Tap:
         self.cut_after: int | None = None
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._relay, self.host, 0)
+        self._server = await asyncio.start_server(self._accept, self.host, 0)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -38,19 +41,24 @@ class Tap:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_connections(self._writers)
 
     def commands(self, word: str) -> list[str]:
         """Lines the client sent that hold `word`, in any case."""
         return [line for line in self.lines if word.upper() in line.upper()]
 
-    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        task = asyncio.create_task(self._relay(reader, writer))
         self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         try:
             if not self.refuses:
                 other_reader, other_writer = await asyncio.open_connection("127.0.0.1", self._target)
+                self._writers.add(other_writer)
                 try:
                     up = asyncio.create_task(self._up(reader, other_writer))
                     await self._down(other_reader, writer)
@@ -62,7 +70,6 @@ class Tap:
             pass
         finally:
             writer.close()
-            self._tasks.discard(task)
 
     async def _up(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         unfinished = b""
