@@ -11,7 +11,8 @@ from mailkeep_inbox.bounds import SNIPPET_CHARACTERS
 from mailkeep_inbox.checks import assert_mailbox_scope, is_row_id, require_directions
 from mailkeep_inbox.frames import FrameHeaders, decode_body, decode_headers
 from mailkeep_inbox.handle import Handle, reading
-from mailkeep_inbox.lists import aware, scope_parameters, sides_of
+from mailkeep_inbox.list_sql import sides_of
+from mailkeep_inbox.lists import aware, scope_parameters
 from mailkeep_inbox.model import Attachment, Direction, Directions, MailboxDetail, MailboxScope
 from mailkeep_inbox.recipients import parse_address_list
 from mailkeep_inbox.refs import StoredLists

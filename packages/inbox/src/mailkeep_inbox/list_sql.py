@@ -20,15 +20,15 @@ COLUMNS: Final = """m.id, m.direction, m.address, m.created_at, m.from_address, 
     m.in_reply_to, m.refs::text AS refs, m.attachments::text AS attachments, m.read_at, m.priority, m.classification,
     m.status, m.assignee, m.labels, m.snoozed_until"""
 
-_NOW: Final = "now() AT TIME ZONE 'UTC'"
+NOW: Final = "now() AT TIME ZONE 'UTC'"
 _ACTIVE: Final = "m.archived_at IS NULL AND m.trashed_at IS NULL"
-_AWAKE: Final = f"(m.snoozed_until IS NULL OR m.snoozed_until <= {_NOW})"
+_AWAKE: Final = f"(m.snoozed_until IS NULL OR m.snoozed_until <= {NOW})"
 _SHELVES: Final[Mapping[MailboxView, str]] = {
     MailboxView.ALL: _ACTIVE,
     MailboxView.UNREAD: f"{_ACTIVE} AND m.read_at IS NULL",
     MailboxView.ARCHIVED: "m.archived_at IS NOT NULL AND m.trashed_at IS NULL",
     MailboxView.TRASH: "m.trashed_at IS NOT NULL",
-    MailboxView.SNOOZED: f"{_ACTIVE} AND m.snoozed_until > {_NOW}",
+    MailboxView.SNOOZED: f"{_ACTIVE} AND m.snoozed_until > {NOW}",
     MailboxView.SENT: "true",
 }
 _SCOPE: Final = "m.tenant_id = CAST(:tenant_id AS text) AND m.principal_id = CAST(:principal_id AS text)"
@@ -41,8 +41,11 @@ BANDED_VIEWS: Final = frozenset({MailboxView.ALL, MailboxView.UNREAD})
 
 def directions_of(view: MailboxView, direction: Directions) -> tuple[str, ...]:
     """What a view is asked of: its own side of the mail for `sent`, else what the caller wants."""
-    if view is MailboxView.SENT:
-        return ("outbound",)
+    return ("outbound",) if view is MailboxView.SENT else sides_of(direction)
+
+
+def sides_of(direction: Directions) -> tuple[str, ...]:
+    """The stored values of a direction argument."""
     return ("inbound", "outbound") if direction == "all" else (direction,)
 
 

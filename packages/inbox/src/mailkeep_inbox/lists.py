@@ -30,7 +30,7 @@ from mailkeep_inbox.cursors import (
 )
 from mailkeep_inbox.errors import MailboxRangeError
 from mailkeep_inbox.handle import Handle, reading
-from mailkeep_inbox.list_sql import filter_condition, item_by_id, page_by_date, page_by_priority
+from mailkeep_inbox.list_sql import filter_condition, item_by_id, page_by_date, page_by_priority, sides_of
 from mailkeep_inbox.model import (
     LATEST,
     Direction,
@@ -147,11 +147,6 @@ def wanted_cursor(
         direction=direction,
         priorities=canonical_mailbox_priorities(priorities) if is_ranked else None,
     )
-
-
-def sides_of(direction: Directions) -> tuple[str, ...]:
-    """The stored values of a direction argument."""
-    return ("inbound", "outbound") if direction == "all" else (direction,)
 
 
 def scope_parameters(scope: MailboxScope) -> dict[str, Any]:

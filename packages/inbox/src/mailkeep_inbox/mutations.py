@@ -21,7 +21,7 @@ from mailkeep_inbox.checks import assert_mailbox_scope, require_filter, require_
 from mailkeep_inbox.errors import MailboxRangeError
 from mailkeep_inbox.event_log import logged_event, trim_event_log
 from mailkeep_inbox.handle import Handle, writing
-from mailkeep_inbox.list_sql import filter_condition, view_condition
+from mailkeep_inbox.list_sql import NOW, filter_condition, view_condition
 from mailkeep_inbox.lists import NO_FILTER, filter_parameters, scope_parameters
 from mailkeep_inbox.model import (
     EVERY_MESSAGE,
@@ -37,8 +37,6 @@ from mailkeep_inbox.model import (
 )
 from mailkeep_inbox.statements import statement
 
-_NOW: Final = "now() AT TIME ZONE 'UTC'"
-
 
 class _Change(NamedTuple):
     """`sets` is applied to rows that satisfy `guard`; `pending` are those it would really change."""
@@ -49,17 +47,17 @@ class _Change(NamedTuple):
 
 
 _ACTIONS: Final[dict[MailboxAction, _Change]] = {
-    MailboxAction.MARK_READ: _Change(f"read_at = COALESCE(m.read_at, {_NOW})", "true", "m.read_at IS NULL"),
+    MailboxAction.MARK_READ: _Change(f"read_at = COALESCE(m.read_at, {NOW})", "true", "m.read_at IS NULL"),
     MailboxAction.MARK_UNREAD: _Change(
         "read_at = NULL", "m.archived_at IS NULL AND m.trashed_at IS NULL", "m.read_at IS NOT NULL"
     ),
     MailboxAction.ARCHIVE: _Change(
-        f"archived_at = COALESCE(m.archived_at, {_NOW}), trashed_at = NULL, snoozed_until = NULL",
+        f"archived_at = COALESCE(m.archived_at, {NOW}), trashed_at = NULL, snoozed_until = NULL",
         "m.trashed_at IS NULL",
         "m.archived_at IS NULL",
     ),
     MailboxAction.TRASH: _Change(
-        f"trashed_at = COALESCE(m.trashed_at, {_NOW}), archived_at = NULL, snoozed_until = NULL",
+        f"trashed_at = COALESCE(m.trashed_at, {NOW}), archived_at = NULL, snoozed_until = NULL",
         "true",
         "m.trashed_at IS NULL",
     ),

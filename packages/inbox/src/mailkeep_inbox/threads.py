@@ -24,7 +24,8 @@ from mailkeep_inbox.bounds import (
 from mailkeep_inbox.checks import assert_mailbox_scope, require_directions, require_limit
 from mailkeep_inbox.cursors import decode_thread_cursor, encode_thread_cursor, wire_moment
 from mailkeep_inbox.handle import Handle, reading
-from mailkeep_inbox.lists import scope_parameters, sides_of
+from mailkeep_inbox.list_sql import sides_of
+from mailkeep_inbox.lists import scope_parameters
 from mailkeep_inbox.model import EARLIEST, Direction, Directions, Key, MailboxRef, MailboxScope, ThreadItem, ThreadPage
 from mailkeep_inbox.refs import StoredLists, require_ref
 from mailkeep_inbox.statements import statement

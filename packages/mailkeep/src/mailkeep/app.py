@@ -225,7 +225,7 @@ class App:
                 return RunResult(account.account_id, outcome)
 
         async with (
-            open_resources(self.db, self.settings, self.home, access=self.access) as resources,
+            self._resources(self.settings) as resources,
             asyncio.TaskGroup() as group,
         ):
             tasks = [group.create_task(run(account)) for account in accounts]
@@ -243,7 +243,7 @@ class App:
         settings = self._supervised(chosen)
         drain_time = settings.mail_synchronization.shutdown_drain_timeout
         async with (
-            open_resources(self.db, settings, self.home, access=self.access) as resources,
+            self._resources(settings) as resources,
             asyncio.TaskGroup() as group,
         ):
             stages = self._stage_runner = StageRunner(self.stages, self.db, now=utc_now, drain_time=drain_time)
@@ -288,8 +288,7 @@ class App:
         self.settings = settings
         self.embeddings.follow(settings)
         for stage in self.stages:
-            if isinstance(stage, PassageStage | EmbeddingStage):
-                stage.follow(settings)
+            stage.follow(settings)
         if self._supervisor is not None:
             self._supervisor.settings_changed()
         self._wake_stages()

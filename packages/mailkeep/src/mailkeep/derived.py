@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from mailkeep.attachments import AttachmentStage, Language, Spelling
 from mailkeep.config import Settings
 from mailkeep.db import Database
-from mailkeep.languages import STEMMED
+from mailkeep.languages import LANGUAGE_MARK, STEMMED
 from mailkeep.languages.detect import detect_language
 from mailkeep.languages.folds import folded_vector
 from mailkeep_message import Limits
-
-_MARK: Final = "\x01l"
 
 
 def attachment_stage(db: Database, settings: Settings, *, limits: Limits) -> AttachmentStage:
@@ -33,4 +29,4 @@ def _language_of(text: str) -> Language | None:
     detected = detect_language(text)
     if detected is None or detected.language not in STEMMED:
         return None
-    return Language(stemming=STEMMED[detected.language], mark=_MARK + detected.language)
+    return Language(stemming=STEMMED[detected.language], mark=LANGUAGE_MARK + detected.language)

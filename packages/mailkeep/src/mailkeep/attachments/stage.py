@@ -14,7 +14,7 @@ from uuid import UUID
 from mailkeep.attachments import queries
 from mailkeep.attachments.model import Spelling
 from mailkeep.attachments.queries import Content, Reading
-from mailkeep.config import AttachmentTextSettings
+from mailkeep.config import AttachmentTextSettings, Settings
 from mailkeep.db import Database
 from mailkeep.errors import AttachmentReaderUnavailable, ConcurrencyConflict, MailkeepError
 from mailkeep.extraction import Bounds, Extraction, Outcome, format_of
@@ -56,6 +56,10 @@ class AttachmentStage:
         self._spelling = spelling
         self._limits = limits
         self._pass_messages = pass_messages
+
+    def follow(self, settings: Settings) -> None:
+        """Go by this snapshot from the next pass on."""
+        self._settings = settings.attachment_text
 
     async def run_pass(self, now: datetime) -> PassOutcome:
         """Read the attachments of some messages, each file in transactions of its own."""

@@ -227,9 +227,14 @@ def sender_text(summary: Summary, *, short: bool = False) -> str:
 
 def show_summary(summary: Summary) -> None:
     """One message in three lines."""
-    out.print(Text(neutralise(summary.subject or "(no subject)"), style="bold"))
-    show(f"  {moment(summary.received_at)}  {neutralise(sender_text(summary))}  {neutralise(place(summary))}")
+    show_heading(summary)
     show(f"  {summary.stored_email_id}")
+
+
+def show_heading(summary: Summary, *, more: str = "") -> None:
+    """The subject with `more` behind it, and a line of when, who and where."""
+    out.print(Text(neutralise(summary.subject or "(no subject)"), style="bold").append(more, style="not bold"))
+    show(f"  {moment(summary.received_at)}  {neutralise(sender_text(summary))}  {neutralise(place(summary))}")
 
 
 def place(summary: Summary) -> str:

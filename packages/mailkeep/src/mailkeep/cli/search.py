@@ -26,8 +26,7 @@ from mailkeep.cli.read import (
     filters_of,
     freshness_hint,
     freshness_json,
-    place,
-    sender_text,
+    show_heading,
     summary_json,
 )
 from mailkeep.cli.terminal import out, say, show, show_json, table
@@ -35,7 +34,6 @@ from mailkeep.config import home
 from mailkeep.display import moment, neutralise
 from mailkeep.search import (
     FacetKind,
-    FolderFreshness,
     Grouping,
     Match,
     QueryMalformed,
@@ -147,15 +145,9 @@ def _conclude(result: SearchResult, request: SearchRequest) -> None:
     facts = [count, _MODES[result.retrieval_mode]]
     if result.semantic_search is SemanticSearch.DEGRADED:
         facts.append("search by meaning is out of reach just now")
-    if (freshness := freshness_text(result.folder_freshness)) is not None:
-        facts.append(freshness)
+    if result.mail_as_of is not None:
+        facts.append(f"mail as of {moment(result.mail_as_of)}")
     say(f"{', '.join(facts)}. Read one with: mailkeep show ID")
-
-
-def freshness_text(folders: tuple[FolderFreshness, ...]) -> str | None:
-    """How old the oldest part of the searched mail is; None when no folder was ever synchronized."""
-    instants = [one.synchronized_at for one in folders if one.synchronized_at is not None]
-    return f"mail as of {moment(min(instants))}" if instants else None
 
 
 def result_json(result: SearchResult) -> dict[str, object]:
@@ -189,10 +181,7 @@ def result_json(result: SearchResult) -> dict[str, object]:
 def show_match(match: Match) -> None:
     """One match on a few lines."""
     summary = match.summary
-    subject = neutralise(summary.subject or "(no subject)")
-    more = f"  (+{len(match.others)})" if match.others else ""
-    out.print(Text(subject, style="bold").append(more, style="not bold"))
-    show(f"  {moment(summary.received_at)}  {neutralise(sender_text(summary))}  {neutralise(place(summary))}")
+    show_heading(summary, more=f"  (+{len(match.others)})" if match.others else "")
     for snippet in match.snippets:
         out.print(highlighted(neutralise(snippet)))
     for hit in match.found_in:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import select
@@ -38,6 +39,9 @@ POOL_MAX_SIZE: Final = 8
 IDLE_IN_TRANSACTION_SECONDS: Final = 120
 REDO_WAIT_SECONDS: Final = 0.05
 REDO_MAX_WAIT_SECONDS: Final = 1.0
+
+_TAKE_LEASE: Final = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
+_LEAVE_LEASE: Final = "SELECT pg_advisory_unlock(hashtextextended(%s, 0))"
 
 RACED_KEYS: Final = frozenset(
     {
@@ -147,6 +151,33 @@ class Database:
             log.info("database available again")
         return connection
 
+    @asynccontextmanager
+    async def lease(self, name: str) -> AsyncIterator[bool]:
+        """Be the only process that holds `name` until the end of the block; False when another one does.
+
+        Held by a connection of its own, so that it ends with the process however that ends. Raises DatabaseUnavailable.
+        """
+        try:
+            connection = await psycopg.AsyncConnection.connect(
+                self._dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT_SECONDS
+            )
+        except psycopg.OperationalError as error:
+            raise DatabaseUnavailable("the database cannot be reached") from error
+        async with connection:
+            try:
+                row = await (await connection.execute(_TAKE_LEASE, [name])).fetchone()
+            except psycopg.OperationalError as error:
+                raise DatabaseUnavailable("the database cannot be reached") from error
+            if row is None or not row[0]:
+                yield False
+                return
+            try:
+                yield True
+            finally:
+                # The lock would end with the connection, but only when the server notices that it ended.
+                with contextlib.suppress(psycopg.Error):
+                    await asyncio.shield(connection.execute(_LEAVE_LEASE, [name]))
+
     async def redo(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
         """Do `work` in one transaction; redo it whole in a fresh one when it lost a race (SYNC-39).
 
@@ -224,7 +255,9 @@ class Database:
 
 async def _check(connection: Connection) -> None:
     """Whether a pooled connection still lives. The server speaks unasked only to say good-bye, so silence is a yes."""
-    if select.select([connection.fileno()], [], [], 0)[0]:
+    socket = select.poll()  # select() knows no descriptor above 1023
+    socket.register(connection.fileno(), select.POLLIN)
+    if socket.poll(0):
         await AsyncConnectionPool.check_connection(connection)
 
 

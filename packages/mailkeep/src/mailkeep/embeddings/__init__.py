@@ -4,6 +4,7 @@
 """
 
 from mailkeep.embeddings.identity import ProfileIdentity
+from mailkeep.embeddings.index import is_walkable, vector_literal
 from mailkeep.embeddings.lifecycle import Estimate, Forecast, Outcome, Prospect
 from mailkeep.embeddings.meaning import Meaning, SemanticState
 from mailkeep.embeddings.metrics import render_metrics
@@ -30,6 +31,8 @@ __all__ = [
     "SemanticState",
     "SpendState",
     "forecast_json",
+    "is_walkable",
     "render_metrics",
     "report_json",
+    "vector_literal",
 ]

@@ -6,13 +6,14 @@ providers and models never enter it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import psycopg
 from psycopg import sql
 
 from mailkeep.config import MAX_INDEXED_DIMENSION, DistanceMetric
-from mailkeep.db import Database, load_queries
+from mailkeep.db import Connection, Database, load_queries
 from mailkeep.embeddings.profiles import Profile
 from mailkeep.errors import VectorIndexRefused
 
@@ -23,6 +24,7 @@ OPERATOR_CLASSES: Final = {
     DistanceMetric.EUCLIDEAN: "vector_l2_ops",
 }
 BUILD_TIMEOUT: Final = "2h"
+_ITERATIVE_SINCE: Final = (0, 8)
 
 
 def index_name(profile: Profile) -> str:
@@ -59,8 +61,28 @@ async def drop_index(db: Database, profile: Profile) -> None:
 async def has_index(db: Database, profile: Profile) -> bool:
     """Whether the index is there and usable."""
     async with db.connection() as connection:
-        row = await (await connection.execute(_SQL["has_index"], {"name": index_name(profile)})).fetchone()
-    return row is not None and bool(row[0])
+        return (await _state(connection, profile))[1]
+
+
+async def is_walkable(connection: Connection, profile: Profile) -> bool:
+    """Whether the index is there and can be walked on and on in order of distance (pgvector 0.8)."""
+    if profile.identity.dimension > MAX_INDEXED_DIMENSION:
+        return False
+    version, is_usable = await _state(connection, profile)
+    return is_usable and version >= _ITERATIVE_SINCE
+
+
+def vector_literal(vector: Sequence[float]) -> str:
+    """A vector in pgvector's spelling."""
+    return "[" + ",".join(map(repr, vector)) + "]"
+
+
+async def _state(connection: Connection, profile: Profile) -> tuple[tuple[int, ...], bool]:
+    """The version of pgvector, major and minor, and whether the index is whole and usable."""
+    row = await (await connection.execute(_SQL["index_state"], {"name": index_name(profile)})).fetchone()
+    if row is None:
+        return (), False
+    return tuple(int(part) for part in row[0].split(".")[:2]), row[1]
 
 
 async def _run(db: Database, profile: Profile, statement: sql.Composed) -> None:

@@ -201,10 +201,7 @@ WHERE ai_provider_health.observed_at <= excluded.observed_at;
 -- How the provider behaved last, as any process saw it.
 SELECT state, failure_class, observed_at FROM ai_provider_health WHERE role = 'embedding';
 
--- name: vector_version
--- The version of the extension that compares vectors.
-SELECT extversion FROM pg_extension WHERE extname = 'vector';
-
--- name: has_index
--- Whether a profile has its index, whole and usable.
-SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%(name)s) AND indisvalid);
+-- name: index_state
+-- The version of pgvector, and whether a profile has its index, whole and usable.
+SELECT extversion, EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%(name)s) AND indisvalid)
+FROM pg_extension WHERE extname = 'vector';

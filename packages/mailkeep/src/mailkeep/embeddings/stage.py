@@ -13,6 +13,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from mailkeep.config import Settings
 from mailkeep.db import Connection, Database, load_queries
 from mailkeep.embeddings import metrics
 from mailkeep.embeddings.calls import Answer, Model
-from mailkeep.embeddings.index import drop_index, has_index
+from mailkeep.embeddings.index import drop_index, has_index, vector_literal
 from mailkeep.embeddings.lifecycle import ensure_index
 from mailkeep.embeddings.profiles import (
     REMOVAL_BATCH,
@@ -35,7 +36,7 @@ from mailkeep.embeddings.spend import forget_orphans, period_start, settle
 from mailkeep.errors import EmbeddingCeilingReached, EmbeddingProviderFailed, VectorIndexRefused
 from mailkeep.mailbox import FolderId
 from mailkeep.passages import embedding_folders
-from mailkeep.providers import FailureClass, Purpose, Vector
+from mailkeep.providers import FailureClass, Purpose
 from mailkeep.stages import PassOutcome, StageCounts
 
 log = logging.getLogger(__name__)
@@ -208,7 +209,12 @@ class EmbeddingStage:
             await connection.execute(_SQL["lock_chunks"], {"chunks": chunks})
             cursor = await connection.execute(
                 _SQL["store"],
-                {"id": profile.id, "chunks": chunks, "vectors": [literal(one) for one in answer.vectors], "now": now},
+                {
+                    "id": profile.id,
+                    "chunks": chunks,
+                    "vectors": [vector_literal(one) for one in answer.vectors],
+                    "now": now,
+                },
             )
             await settle(connection, answer.reservation)
             emails = list({piece.email_id for piece in batch.pieces})
@@ -293,7 +299,7 @@ class EmbeddingStage:
                 await drop_index(self._db, profile)
             except VectorIndexRefused as error:
                 log.warning("vector index refused", extra={"profile": str(profile.id), "failure_code": error.code})
-            removed = await self._db.redo(lambda connection, p=profile: remove_vectors(connection, p))  # type: ignore[misc]
+            removed = await self._db.redo(partial(remove_vectors, profile=profile))
             metrics.REMOVED.inc(removed)
             if removed:
                 return removed
@@ -330,8 +336,3 @@ def _by_message(batch: Batch) -> list[Batch]:
         Batch(group, group[0].email_id if batch.passed is not None and group[0].email_id <= batch.passed else None)
         for group in groups
     ]
-
-
-def literal(vector: Vector) -> str:
-    """A vector in pgvector's spelling."""
-    return "[" + ",".join(map(repr, vector)) + "]"

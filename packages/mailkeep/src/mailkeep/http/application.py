@@ -17,7 +17,7 @@ from mailkeep.errors import DatabaseUnavailable, EmailNotAccessible, MailkeepErr
 from mailkeep.http import embeddings, pages
 from mailkeep.http.guard import LoopbackGuard
 from mailkeep.mcp import http_app
-from mailkeep.search import ListRequest, Match, QueryMalformed, SearchRequest, SearchResult, Summary
+from mailkeep.search import ListRequest, Match, QueryMalformed, RetrievalMode, SearchRequest, SearchResult, Summary
 from mailkeep.search.filters import MAX_SKIP
 
 RESULTS_PER_PAGE: Final = 20
@@ -140,12 +140,15 @@ def _search_notes(result: SearchResult, skipped: int) -> list[str]:
     if not result.matches:
         return []
     about = "" if result.match_count.is_exact else "about "
-    instants = [one.synchronized_at for one in result.folder_freshness if one.synchronized_at is not None]
-    fresh = f", mail as of {moment(min(instants))}" if instants else ""
-    return [
-        f"{skipped + 1} to {skipped + len(result.matches)} of {about}{result.match_count.count} matches, "
-        f"{result.retrieval_mode.value}{fresh}."
-    ]
+    shown, count = f"{skipped + 1} to {skipped + len(result.matches)}", f"{about}{result.match_count.count}"
+    if result.retrieval_mode is RetrievalMode.HYBRID:  # those by meaning are no matches that could be counted
+        facts = [f"{shown} of the best, {count} with these words"]
+    else:
+        facts = [f"{shown} of {count} matches"]
+    facts.append(result.retrieval_mode.value)
+    if result.mail_as_of is not None:
+        facts.append(f"mail as of {moment(result.mail_as_of)}")
+    return [", ".join(facts) + "."]
 
 
 def _match_block(match: Match) -> str:

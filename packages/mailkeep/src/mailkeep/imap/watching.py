@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
 
 from mailkeep.errors import MailServerUnavailable
 from mailkeep.imap.connection import Connection, mailbox_argument
@@ -23,11 +22,6 @@ from mailkeep.imap.model import FolderState, Timeouts
 from mailkeep.imap.names import octets_of_key, quote
 from mailkeep.imap.responses import parse_status, response_code
 from mailkeep.imap.stream import Stream
-
-if TYPE_CHECKING:
-    pass
-
-T = TypeVar("T")
 
 WATCHING_VERBS = frozenset(
     {b"CAPABILITY", b"EXAMINE", b"ID", b"IDLE", b"LOGOUT", b"NOOP", b"NOTIFY", b"STATUS"},

@@ -4,8 +4,8 @@
 there is mail, so that a query is stemmed in just these.
 """
 
-from mailkeep.languages.configurations import STEMMED
+from mailkeep.languages.configurations import LANGUAGE_MARK, STEMMED
 from mailkeep.languages.queries import stemmed_languages
 from mailkeep.languages.stage import LanguageStage
 
-__all__ = ["STEMMED", "LanguageStage", "stemmed_languages"]
+__all__ = ["LANGUAGE_MARK", "STEMMED", "LanguageStage", "stemmed_languages"]

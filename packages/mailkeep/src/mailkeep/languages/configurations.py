@@ -16,3 +16,6 @@ STEMMED: Final[Mapping[str, str]] = MappingProxyType(
     }
 )  # fmt: skip
 """Those that PostgreSQL 16 and later ship; a language that is not here is recorded and its words stay as they are."""
+
+LANGUAGE_MARK: Final = "\x01l"
+"""What the search vector writes before the code of a message's language, as a word that no mail holds."""

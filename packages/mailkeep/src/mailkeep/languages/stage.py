@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from mailkeep.config import Settings
 from mailkeep.db import Connection, Database
 from mailkeep.languages.detect import detect_language
 from mailkeep.languages.folds import folded_vector
@@ -43,6 +44,9 @@ class LanguageStage:
     def __init__(self, db: Database, *, pass_documents: int = PASS_DOCUMENTS) -> None:
         self._db = db
         self._pass_documents = pass_documents
+
+    def follow(self, settings: Settings) -> None:
+        """Nothing of it is configured."""
 
     async def run_pass(self, now: datetime) -> PassOutcome:
         """One transaction over some outstanding documents; if it is refused, one for each of them."""

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Final, TypeVar
 
 from mailkeep.errors import FilterRefused
+from mailkeep.languages import LANGUAGE_MARK
 from mailkeep.search.grammar import Choice, Expression, Field, Negation, Row, Term, parse
 from mailkeep.search.model import Filters
 from mailkeep.search.values import read_instant, read_size
@@ -23,7 +24,6 @@ NO_FILTERS: Final = Filters()
 
 JUNK_NAMES: Final = frozenset({"junk", "spam"})
 EVERYWHERE: Final = frozenset({"anywhere", "everywhere"})
-LANGUAGE_MARK: Final = "\x01l"
 
 _IS: Final[dict[str, Filters]] = {
     "unread": Filters(is_remotely_seen=False),

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from mailkeep.languages import LANGUAGE_MARK
+
 SAMPLE_SHARE: Final = 128
 """One message in so many carries the mark `s`."""
 SAMPLE: Final = "'\x01s'"
@@ -26,7 +28,7 @@ _WEEK: Final = timedelta(weeks=1)
 
 def language_mark(language: str) -> str:
     """A tsquery that holds for messages in that language."""
-    return f"'\x01l{language}'"
+    return f"'{LANGUAGE_MARK}{language}'"
 
 
 def folder_marks(folder_ids: Iterable[int]) -> str | None:

@@ -247,6 +247,12 @@ class SearchResult:
     asked_for_nothing: bool = False
     facets: tuple[Facet, ...] = ()
 
+    @property
+    def mail_as_of(self) -> datetime | None:
+        """How old the oldest part of the searched mail is; None when no folder was ever synchronized."""
+        instants = [one.synchronized_at for one in self.folder_freshness if one.synchronized_at is not None]
+        return min(instants, default=None)
+
 
 @dataclass(frozen=True, slots=True)
 class AccountOverview:

@@ -117,11 +117,6 @@ RETURNING xmax <> 0;
 -- Forget a query.
 DELETE FROM saved_searches WHERE lower(name) = lower(%(name)s);
 
--- name: vector_index
--- The version of pgvector, and whether a profile's index is there and usable.
-SELECT extversion, EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%(name)s) AND indisvalid)
-FROM pg_extension WHERE extname = 'vector';
-
 -- name: force_vector_index
 -- For this transaction: walk the vectors' index in order of distance and look everything else up by its key.
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),

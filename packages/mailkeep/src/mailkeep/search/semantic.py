@@ -16,9 +16,9 @@ from uuid import UUID
 
 from psycopg import sql
 
-from mailkeep.config import MAX_INDEXED_DIMENSION, DistanceMetric
+from mailkeep.config import DistanceMetric
 from mailkeep.db import Connection, load_queries
-from mailkeep.embeddings import Meaning, Profile
+from mailkeep.embeddings import Meaning, Profile, is_walkable, vector_literal
 from mailkeep.search.conditions import filter_condition
 from mailkeep.search.queries import MATCHED, CompiledQuery, Selection
 
@@ -30,7 +30,6 @@ EF_SEARCH: Final = 200
 MAX_SCAN_TUPLES: Final = 20_000
 PASSAGES_PER_EMAIL: Final = 2
 MOST_PASSAGES: Final = 8
-_ITERATIVE_SINCE: Final = (0, 8)
 _OPERATORS: Final[dict[DistanceMetric, LiteralString]] = {
     DistanceMetric.COSINE: "<=>",
     DistanceMetric.INNER_PRODUCT: "<#>",
@@ -58,7 +57,7 @@ async def rank(
     if meaning.profile is None or meaning.vector is None or not selection.folders:
         return []
     search = VectorSearch(selection, meaning.profile, meaning.vector, strict)
-    if await search.is_broad(connection) and await _serves_broad_scopes(connection, meaning.profile):
+    if await search.is_broad(connection) and await is_walkable(connection, meaning.profile):
         found = await search.by_index(connection, limit=limit)
         if found is not None:
             return found
@@ -69,15 +68,6 @@ async def nearest_texts(connection: Connection, chunk_ids: Sequence[UUID]) -> di
     """The texts of passages."""
     cursor = await connection.execute(_SQL["passage_texts"], {"ids": list(chunk_ids)})
     return dict(await cursor.fetchall())
-
-
-async def _serves_broad_scopes(connection: Connection, profile: Profile) -> bool:
-    """Whether the index is there and can be walked on and on (pgvector 0.8)."""
-    if profile.identity.dimension > MAX_INDEXED_DIMENSION:
-        return False
-    cursor = await connection.execute(_SQL["vector_index"], {"name": f"ix_email_embeddings_hnsw_{profile.id.hex}"})
-    row = await cursor.fetchone()
-    return row is not None and row[1] and tuple(int(part) for part in row[0].split(".")[:2]) >= _ITERATIVE_SINCE
 
 
 class VectorSearch:
@@ -91,7 +81,7 @@ class VectorSearch:
         self._parameters: dict[str, Any] = {
             **condition.parameters,
             "folder_ids": selection.folder_ids,
-            "vector": "[" + ",".join(map(repr, vector)) + "]",
+            "vector": vector_literal(vector),
         }
         if strict is not None:
             self._condition = (

@@ -1,4 +1,4 @@
-"""Stages run to their end, one after the other: what `sync --once`, `import` and `derive` do after the mirror work."""
+"""Stages run to their end, one after the other: what `derive`, `import` and `sync --once --derive` do."""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from mailkeep.config import Settings
+
 
 @dataclass(frozen=True, slots=True)
 class PassOutcome:
@@ -51,6 +53,10 @@ class Stage(Protocol):
     @property
     def name(self) -> str:
         """One lower-case word, shown to operators and never changed."""
+        ...
+
+    def follow(self, settings: Settings) -> None:
+        """Go by this snapshot from the next pass on, in what may change while it runs."""
         ...
 
     async def run_pass(self, now: datetime) -> PassOutcome:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-import psycopg
-
 from mailkeep.db import Database, load_queries
-from mailkeep.errors import AccountHeldElsewhere, DatabaseUnavailable
+from mailkeep.errors import AccountHeldElsewhere
 from mailkeep.mailbox import FolderId, UidValidity
 
 _SQL = load_queries("mailkeep.sync")
@@ -20,23 +16,12 @@ _SQL = load_queries("mailkeep.sync")
 async def account_lease(db: Database, account_id: str) -> AsyncIterator[None]:
     """Be the only process that synchronizes this account, until the end of the block or of the process (case 28).
 
-    Held by a connection of its own, so that it ends with the process however that ends. Raises AccountHeldElsewhere.
+    Raises AccountHeldElsewhere and DatabaseUnavailable.
     """
-    try:
-        connection = await psycopg.AsyncConnection.connect(db.dsn, autocommit=True)
-    except psycopg.OperationalError as error:
-        raise DatabaseUnavailable("the database cannot be reached") from error
-    async with connection:
-        cursor = await connection.execute(_SQL["take_account"], {"account_id": account_id})
-        row = await cursor.fetchone()
-        if row is None or not row[0]:
+    async with db.lease(f"mailkeep synchronizes {account_id}") as is_owner:
+        if not is_owner:
             raise AccountHeldElsewhere("another mailkeep process is synchronizing this account")
-        try:
-            yield
-        finally:
-            # The lock would end with the connection, but only when the server notices that it ended.
-            with contextlib.suppress(psycopg.Error):
-                await asyncio.shield(connection.execute(_SQL["leave_account"], {"account_id": account_id}))
+        yield
 
 
 async def content_size(db: Database) -> int:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
+import resource
 
 import psycopg
 import pytest
@@ -192,3 +195,20 @@ async def test_what_happens_in_a_transaction_is_never_repeated(dsn: str) -> None
         with pytest.raises(DatabaseUnavailable):
             await lose(database)
     assert begun == 1
+
+
+async def test_connections_work_where_a_process_has_many_open_files(dsn: str) -> None:
+    """A live pooled connection is told from a dead one also when its file descriptor is above 1,023."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    with contextlib.ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        held = 0
+        while held < 1_100:
+            held = os.dup(0)
+            stack.callback(os.close, held)
+        async with Database(dsn) as database:
+            for _ in range(2):
+                async with database.connection() as connection:
+                    assert connection.fileno() > 1_023
+                    assert await (await connection.execute("SELECT 1")).fetchone() == (1,)

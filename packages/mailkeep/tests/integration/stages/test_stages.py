@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from mailkeep.config import Settings
 from mailkeep.db import Database
 from mailkeep.errors import DatabaseUnavailable
 from mailkeep.stages import PassOutcome, StageCounts, StageRunner, StageStatus, drain, stage_statuses
@@ -33,6 +34,9 @@ class Tally:
         self.failures: list[Exception] = []
         self.passed = asyncio.Event()
         self._db = db
+
+    def follow(self, settings: Settings) -> None:
+        """Nothing of it is configured."""
 
     async def run_pass(self, now: datetime) -> PassOutcome:
         del now
