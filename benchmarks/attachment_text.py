@@ -35,6 +35,7 @@ from mailkeep_message import Attachment
 from .corpus import WORK
 from .figure import Figure
 from .lexical_search import KINDS, Kind, percentile
+from .process import MEBIBYTE, kilobytes, processor_seconds
 from .search_mail import COMMON, mail
 from .search_store import ACCOUNT_ID, fill
 
@@ -85,7 +86,11 @@ async def _readers() -> list[Figure]:
                     raise RuntimeError(f"{sample.name} was not read: {found.outcome}")
             cost = (_processor_ms(pid) - before) / sample.runs / PAGES
             figures.append(Figure(f"attachment_read_{sample.name}", cost, "ms of processor per page"))
-            figures.append(Figure(f"attachment_worker_{sample.name}_peak_memory", _peak_kib(pid) / 1024, "MiB"))
+            figures.append(
+                Figure(
+                    f"attachment_worker_{sample.name}_peak_memory", kilobytes(pid, "status", "VmHWM:") / MEBIBYTE, "MiB"
+                )
+            )
     return figures
 
 
@@ -151,13 +156,7 @@ def _words(dice: random.Random, count: int) -> list[str]:
 
 
 def _processor_ms(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
-
-
-def _peak_kib(pid: int) -> int:
-    lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return int(lines["VmHWM"].split()[0])
+    return processor_seconds(pid) * 1000
 
 
 def _prepared_home() -> Path:

@@ -10,9 +10,9 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from .figure import Figure
+from .process import kilobytes, processor_seconds
 
 LISTENERS = int(os.environ.get("INBOX_LISTENERS", "1000"))
 EVENTS = 50
@@ -45,10 +45,10 @@ async def _measured(kind: str) -> tuple[float, float, float]:
             streams = [await _open(port, number) for number in range(LISTENERS)]
             held = (_resident(server.pid) - empty) / LISTENERS
             await _round(port, streams)
-            first, spent = _resident(server.pid), _processor_seconds(server.pid)
+            first, spent = _resident(server.pid), processor_seconds(server.pid)
             for _ in range(ROUNDS):
                 await _round(port, streams)
-            each = (_processor_seconds(server.pid) - spent) * 1e6 / (ROUNDS * EVENTS * LISTENERS)
+            each = (processor_seconds(server.pid) - spent) * 1e6 / (ROUNDS * EVENTS * LISTENERS)
             growth = _resident(server.pid) - first
             for _, writer in streams:
                 writer.transport.abort()
@@ -87,10 +87,4 @@ async def _publish(port: int, count: int) -> None:
 
 def _resident(pid: int) -> int:
     """KiB."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(next(line for line in status.splitlines() if line.startswith("VmRSS:")).split()[1])
-
-
-def _processor_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return kilobytes(pid, "status", "VmRSS:")

@@ -26,6 +26,7 @@ from mailkeep.jobs import Handler, RunningJob, Worker, queries
 from mailkeep.jobs.policy import policy_of
 
 from .figure import Figure
+from .process import processor_seconds
 
 JOBS = int(os.environ.get("MAILKEEP_BENCH_JOBS", "20000"))
 PROCESSES = 8
@@ -113,7 +114,7 @@ def _drain(dsn: str, whose: str, left: str) -> tuple[float, float]:
         for worker in workers:
             assert worker.stdout is not None
             assert worker.stdout.readline() == b"ready\n"
-        before = sum(_cpu(worker.pid) for worker in workers)
+        before = sum(processor_seconds(worker.pid) for worker in workers)
         started = time.perf_counter()
         for worker in workers:
             assert worker.stdin is not None
@@ -122,7 +123,7 @@ def _drain(dsn: str, whose: str, left: str) -> tuple[float, float]:
         with psycopg.connect(dsn, autocommit=True) as connection:
             _wait(lambda: connection.execute(left).fetchone() == (0,))
         seconds = time.perf_counter() - started
-        return seconds, sum(_cpu(worker.pid) for worker in workers) - before
+        return seconds, sum(processor_seconds(worker.pid) for worker in workers) - before
     finally:
         for worker in workers:
             worker.kill()
@@ -135,11 +136,6 @@ def _wait(condition: Callable[[], bool]) -> None:
         if time.monotonic() > ends:
             raise RuntimeError("the queue was not drained")
         time.sleep(0.05)
-
-
-def _cpu(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def _claims(dsn: str) -> tuple[float, float]:

@@ -5,6 +5,7 @@ process of its own summed). PostgreSQL's processes share most of their memory, s
 summed at each reading and the highest sum counts.
 """
 
+import os
 import subprocess
 import threading
 import time
@@ -61,8 +62,8 @@ class _Watch:
             parents = _parents()
             postgres = self._postgres(parents)
             for pid in _descendants(self.pid, parents) - postgres:
-                self.peaks[pid] = max(self.peaks.get(pid, 0), _kilobytes(pid, "status", "VmHWM:"))
-            total = sum(_kilobytes(pid, "smaps_rollup", "Pss:") for pid in postgres)
+                self.peaks[pid] = max(self.peaks.get(pid, 0), kilobytes(pid, "status", "VmHWM:"))
+            total = sum(kilobytes(pid, "smaps_rollup", "Pss:") for pid in postgres)
             self.postgres_peak = max(self.postgres_peak, total)
 
     def _postgres(self, parents: Mapping[int, int]) -> set[int]:
@@ -93,7 +94,14 @@ def _descendants(pid: int, parents: Mapping[int, int]) -> set[int]:
     return found
 
 
-def _kilobytes(pid: int, name: str, label: str) -> int:
+def processor_seconds(pid: int) -> float:
+    """What a running process has used of the processors so far, user and system."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def kilobytes(pid: int, name: str, label: str) -> int:
+    """The line of that label in a file of /proc/<pid>, such as `VmRSS:` in `status`; 0 when the process is gone."""
     try:
         for line in Path(f"/proc/{pid}/{name}").read_text().splitlines():
             if line.startswith(label):
