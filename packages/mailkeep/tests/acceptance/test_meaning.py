@@ -74,6 +74,10 @@ def test_activation_shows_its_cost_wants_consent_and_is_then_used(declared: Inst
     found = declared.run("search", "water the late ferry", "--json").json
     assert (found["mode"], found["semantic_search"]) == ("hybrid", "available")
     assert len(found["matches"]) == 3
+    assert "3 best, 1 with these words, by words and meaning" in declared.run("search", "water").err
+    with declared.started("serve", "--port", "0", "--no-sync") as running:
+        address = running.await_line(r"Status and search: http://(127\.0\.0\.1:\d+)/")[1]
+        assert "1 to 3 of the best, 1 with these words, hybrid" in ask(address, "GET", "/search?q=water")[1]
     again = declared.run("embeddings", "activate", "--yes", "--json").json
     assert again["outcome"] == "AlreadyServing"
 
