@@ -21,7 +21,16 @@
     │   ├── IncompleteAnswer              24001
     │   ├── CommandRefused                24002
     │   ├── TooManyFolders                24003
-    │   └── TooManyMessages               24004
+    │   ├── TooManyMessages               24004
+    │   ├── MutationError                 25xxx: a change of the remote mailbox
+    │   │   ├── MutationUnsupported           25001
+    │   │   ├── MutationOutcomeUnknown        25002
+    │   │   ├── MutationAttemptsExhausted     25003
+    │   │   ├── MutationFailedUnexpectedly    25004  (retry helps)
+    │   │   ├── DestinationMissing            25005
+    │   │   ├── SourceMissing                 25006
+    │   │   └── SourceDiffers                 25007
+    │   └── FolderCreationRefused         26001
     ├── StoreError                    3xxxx: PostgreSQL and what it holds
     │   ├── ConcurrencyConflict           31001  (retry helps)
     │   ├── AccountHeldElsewhere          31002  (retry helps)
@@ -39,7 +48,7 @@
     ├── ReaderError                   5xxxx: the only ones a tool's caller is told
     │   ├── PageSizeRefused 51001, FilterRefused 51002, ResultLimitRefused 51003,
     │   │   EmailIdMalformed 51004, ContentCountRefused 51005, ContentRepeated 51006,
-    │   │   ContentSelectionRefused 51007, ThreadIdMalformed 51008
+    │   │   ContentSelectionRefused 51007, ThreadIdMalformed 51008, MailChangeInvalid 51012
     │   ├── CursorForeign 52001, CursorForOtherFilters 52002
     │   ├── AccountNotAccessible 53001, EmailNotAccessible 53002, RoleUnmapped 53003,
     │   │   SavedSearchUnknown 53011
@@ -230,6 +239,61 @@ class TooManyMessages(MailServerError):
     code = 24004
 
 
+class MutationError(MailServerError):
+    """A change of the remote mailbox could not be made; the code is kept with its record."""
+
+
+class MutationUnsupported(MutationError):
+    """The server or the folder has no safe way for this change: no UIDPLUS, or keywords that would not be kept
+    (MUT-4, MUT-27)."""
+
+    code = 25001
+
+
+class MutationOutcomeUnknown(MutationError):
+    """A move or copy went out and its answer never came; it is not repeated, since that could make a second message
+    (MUT-35)."""
+
+    code = 25002
+
+
+class MutationAttemptsExhausted(MutationError):
+    """All attempts at a change were spent, and nothing says more precisely why (MUT-32)."""
+
+    code = 25003
+
+
+class MutationFailedUnexpectedly(MutationError):
+    """An attempt at a change failed for a reason without a code of its own; another attempt may succeed."""
+
+    code = 25004
+    retryable = True
+
+
+class DestinationMissing(MutationError):
+    """The folder that mail was to be put into is not on the server (MUT-30)."""
+
+    code = 25005
+
+
+class SourceMissing(MutationError):
+    """The message was no longer in its folder when the change was to be made, so nothing was done (MUT-B3)."""
+
+    code = 25006
+
+
+class SourceDiffers(MutationError):
+    """The message under that UID is not the one the change was recorded for, so nothing was done (case 5)."""
+
+    code = 25007
+
+
+class FolderCreationRefused(MailServerError):
+    """The server refused to create a folder that a change needed and its mapping allowed to create (MUT-61)."""
+
+    code = 26001
+
+
 class StoreError(MailkeepError):
     """PostgreSQL, its schema, or a write that somebody else overtook."""
 
@@ -368,6 +432,13 @@ class ThreadIdMalformed(ReaderError):
     """That is not a conversation id."""
 
     code = 51008
+
+
+class MailChangeInvalid(ReaderError):
+    """The change that was asked for is none, is incomplete or contradicts itself, or reuses the `request_id` of another
+    one (MUT-16)."""
+
+    code = 51012
 
 
 class CursorForeign(ReaderError):

@@ -1,11 +1,11 @@
 """One account: which server, how it is reached, which folders (spec SYNC sections 1 and 3).
 
-Deliberately absent until the capabilities exist: delivery, rules, contact collection.
+Deliberately absent until the capabilities exist: delivery, rules (`rule_actions`), contact collection.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from mailkeep.config.oauth import OAuthSettings
-from mailkeep.config.values import SecretReference, Section, printable, refuse
+from mailkeep.config.values import Duration, SecretReference, Section, printable, refuse
 
 TRANSPORT_POLICY = "11001"
 
@@ -51,6 +51,15 @@ class AuthenticationMechanism(StrEnum):
 class ExpungedEmailDisposition(StrEnum):
     """What happens to a stored email that has gone from the server (SYNC-79)."""
 
+    RETAIN_TOMBSTONE = "RetainTombstone"
+    ERASE_LOCAL_COPY = "EraseLocalCopy"
+
+
+class AuthoredDeleteDisposition(StrEnum):
+    """What becomes of the local copy of a message that its owner deleted, or moved out of the mirror, through us
+    (spec MUT section 9)."""
+
+    RETAIN_LOCAL_COPY = "RetainLocalCopy"
     RETAIN_TOMBSTONE = "RetainTombstone"
     ERASE_LOCAL_COPY = "EraseLocalCopy"
 
@@ -168,6 +177,10 @@ class FolderMapping(Section):
     synchronize: bool = Field(
         default=True, description="false keeps what is stored, unread by anyone, and fetches nothing."
     )
+    create_if_missing: bool = Field(
+        default=False,
+        description="Whether a change that moves or copies mail here may create the folder; needs `remote_path`.",
+    )
     generate_embeddings: bool = Field(default=True, description="Whether passages of this folder get vectors.")
     visible_to_tools: bool = Field(default=True, description="Whether tools may read this folder.")
 
@@ -186,6 +199,8 @@ class FolderMapping(Section):
             defects.append(("", "needs remote_path or special_use"))
         if self.special_use is SpecialUse.OUTBOX and self.remote_path is None:
             defects.append(("special_use", "Outbox needs remote_path"))
+        if self.create_if_missing and self.remote_path is None:
+            defects.append(("create_if_missing", "needs remote_path: a role alone names no folder to create"))
         if not self.synchronize:
             for key, asked in (
                 ("generate_embeddings", self.generate_embeddings),
@@ -195,6 +210,29 @@ class FolderMapping(Section):
                     defects.append((key, "cannot be asked for while synchronize = false"))
         refuse(defects)
         return self
+
+
+class ToolChangeSettings(Section):
+    """What tools may change in an account's mailbox; people at the command line need no permission (MUT-58, MUT-B7)."""
+
+    flags: bool = Field(default=False, description="Mark as read or starred, and change keywords.")
+    moves: bool = Field(default=False, description="Move to another folder, archive, and move to the trash.")
+    copies: bool = Field(default=False, description="Copy to another folder.")
+    deletions: bool = Field(
+        default=False, description="Delete for good; needs `mcp_endpoint.deleting_enabled` as well."
+    )
+
+
+class AuditTrailSettings(Section):
+    """A record of how each change of the mailbox ended, without any mail content."""
+
+    enabled: bool = Field(default=False, description="Whether changes recorded from now on leave an entry.")
+    retention: Duration = Field(
+        default=timedelta(days=90),
+        ge=timedelta(days=1),
+        le=timedelta(days=3650),
+        description="How long entries are kept.",
+    )
 
 
 class AccountSettings(Section):
@@ -232,6 +270,18 @@ class AccountSettings(Section):
         default=ExpungedEmailDisposition.RETAIN_TOMBSTONE,
         description="What happens here to mail deleted on the server: `RetainTombstone` hides it, "
         "`EraseLocalCopy` erases it.",
+    )
+    authored_delete_email_disposition: AuthoredDeleteDisposition = Field(
+        default=AuthoredDeleteDisposition.RETAIN_LOCAL_COPY,
+        description="What happens here to mail deleted through mailkeep, or moved to a folder that is not mirrored: "
+        "`RetainLocalCopy` keeps it readable, `RetainTombstone` hides it, `EraseLocalCopy` erases it. "
+        "Governs changes recorded from then on.",
+    )
+    tool_changes: ToolChangeSettings = Field(
+        default=ToolChangeSettings(), description="What tools may change in this mailbox; nothing unless said here."
+    )
+    audit_trail: AuditTrailSettings = Field(
+        default=AuditTrailSettings(), description="The record of changes of this mailbox."
     )
     folders: tuple[FolderMapping, ...] | None = Field(
         default=None, description="The folders to mirror. Left out, every folder of the account is mirrored."

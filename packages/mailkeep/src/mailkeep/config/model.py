@@ -163,6 +163,30 @@ class MailSynchronizationSettings(Section):
     max_subscribed_folders: int = Field(
         default=20, ge=1, le=100, description="Folders watched by push, the first of the account; the rest are polled."
     )
+    write_connection_idle_period: Duration = Field(
+        default=timedelta(minutes=2),
+        ge=timedelta(seconds=5),
+        le=timedelta(minutes=30),
+        description="How long the connection for changes is kept after the last one.",
+    )
+    max_mutation_attempts: int = Field(
+        default=5, ge=1, le=100, description="Attempts at one change before it is given up."
+    )
+    max_mutations_per_convergence_pass: int = Field(
+        default=1000, ge=1, le=10_000, description="Changes that one pass over an account takes up."
+    )
+    unknown_mutation_outcome_grace: Duration = Field(
+        default=timedelta(hours=6),
+        ge=timedelta(minutes=1),
+        le=timedelta(days=7),
+        description="How long a move or copy whose answer was lost may still turn out to have happened.",
+    )
+    completed_mutation_retention: Duration = Field(
+        default=timedelta(days=90),
+        ge=timedelta(days=7),
+        le=timedelta(days=3650),
+        description="How long the record of a finished change is kept.",
+    )
     accounts: tuple[AccountSettings, ...] = Field(default=(), description="The mailboxes.")
 
     @model_validator(mode="after")
@@ -265,6 +289,10 @@ class McpEndpointSettings(Section):
     """The Model Context Protocol endpoint, served at `/mcp` of the HTTP listener."""
 
     enabled: bool = Field(default=True, description="Whether `mailkeep serve` answers at `/mcp`.")
+    deleting_enabled: bool = Field(
+        default=False,
+        description="Whether tools may delete mail for good in accounts whose `tool_changes.deletions` allows it.",
+    )
 
 
 class HttpSettings(Section):

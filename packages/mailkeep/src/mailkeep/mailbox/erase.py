@@ -12,6 +12,7 @@ _SQL: Final = load_queries("mailkeep.mailbox")
 EMAILS_PER_PASS: Final = 500
 UNKEYED_TABLES: Final = {
     "mailbox_refresh_tokens": "erase_refresh_token",
+    "mailbox_mutation_audit_entries": "erase_mutation_audit_entries",
     "mail_rederivation_positions": "erase_rederivation_positions",
     "mail_rederivation_runs": "erase_rederivation_runs",
 }

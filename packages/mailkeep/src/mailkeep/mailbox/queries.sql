@@ -423,6 +423,10 @@ WHERE id IN (SELECT id FROM stored_emails WHERE mailbox_account_id = %(account_i
 -- What is left of an account without messages: folders, checkpoints, conversations, quarantine.
 DELETE FROM mailbox_accounts WHERE id = %(account_id)s;
 
+-- name: erase_mutation_audit_entries
+-- Entries of changes outlive their messages, not their account.
+DELETE FROM mailbox_mutation_audit_entries WHERE mailbox_account_id = %(account_id)s;
+
 -- name: erase_refresh_token
 -- The account's sealed token names it without a key (DATA-20).
 DELETE FROM mailbox_refresh_tokens WHERE mailbox_account_id = %(account_id)s;
