@@ -29,7 +29,8 @@
     │   │   ├── MutationFailedUnexpectedly    25004  (retry helps)
     │   │   ├── DestinationMissing            25005
     │   │   ├── SourceMissing                 25006
-    │   │   └── SourceDiffers                 25007
+    │   │   ├── SourceDiffers                 25007
+    │   │   └── MutationWithdrawn             25008
     │   └── FolderCreationRefused         26001
     ├── StoreError                    3xxxx: PostgreSQL and what it holds
     │   ├── ConcurrencyConflict           31001  (retry helps)
@@ -51,9 +52,10 @@
     │   │   ContentSelectionRefused 51007, ThreadIdMalformed 51008, MailChangeInvalid 51012
     │   ├── CursorForeign 52001, CursorForOtherFilters 52002
     │   ├── AccountNotAccessible 53001, EmailNotAccessible 53002, RoleUnmapped 53003,
-    │   │   SavedSearchUnknown 53011
+    │   │   SavedSearchUnknown 53011, DestinationRefused 53012, MailChangeUnknown 53013
     │   ├── UndescribedFailure 54001
-    │   └── StoredContentUnreadable 55001, ContentNotStored 55002
+    │   ├── StoredContentUnreadable 55001, ContentNotStored 55002
+    │   └── MailChangeNotPermitted 56004, MailChangeCeilingReached 57003 (retry helps), MailChangeImpossible 58002
     ├── EmbeddingError                6xxxx: vectors, their providers, their cost
     │   ├── EmbeddingProviderFailed       61001  (retry helps for some classes)
     │   ├── EmbeddingCeilingReached       62001  (retry helps)
@@ -288,6 +290,12 @@ class SourceDiffers(MutationError):
     code = 25007
 
 
+class MutationWithdrawn(MutationError):
+    """The change was taken back before anything was sent, so nothing was done."""
+
+    code = 25008
+
+
 class FolderCreationRefused(MailServerError):
     """The server refused to create a folder that a change needed and its mapping allowed to create (MUT-61)."""
 
@@ -477,6 +485,18 @@ class SavedSearchUnknown(ReaderError):
     code = 53011
 
 
+class DestinationRefused(ReaderError):
+    """There is no folder of that name to put mail into; the sentence names the reason (MUT-60)."""
+
+    code = 53012
+
+
+class MailChangeUnknown(ReaderError):
+    """There is no such change of readable mail."""
+
+    code = 53013
+
+
 class UndescribedFailure(ReaderError):
     """The request failed for a reason that is not described to its caller; the operator's log has it."""
 
@@ -493,6 +513,25 @@ class ContentNotStored(ReaderError):
     """The email is here without its octets: it exceeds the size limit, or waits for storage room."""
 
     code = 55002
+
+
+class MailChangeNotPermitted(ReaderError):
+    """Tools may not change the mail of that account in this way: its owner has not switched it on (MUT-B7)."""
+
+    code = 56004
+
+
+class MailChangeCeilingReached(ReaderError):
+    """Too many changes wait to be carried out; nothing was recorded. Wait until they are done (MUT-B7)."""
+
+    code = 57003
+    retryable = True
+
+
+class MailChangeImpossible(ReaderError):
+    """The change cannot be undone, or its message is not where it could be changed; the sentence says why."""
+
+    code = 58002
 
 
 class EmbeddingError(MailkeepError):

@@ -46,6 +46,7 @@ CREATE INDEX ix_mailbox_mutations_placement ON mailbox_mutations
     (mailbox_account_id, destination_folder_path, placement_uid_validity, placement_uid)
     WHERE placement_observed_at IS NULL;
 CREATE INDEX ix_mailbox_mutations_stored_email_id ON mailbox_mutations (stored_email_id);
+CREATE INDEX ix_mailbox_mutations_request ON mailbox_mutations (requester_identity) WHERE requester_origin = 'Command';
 CREATE INDEX ix_mailbox_mutations_completed ON mailbox_mutations (mailbox_account_id, stage_changed_at)
     WHERE stage = 'Completed';
 
