@@ -6,7 +6,7 @@ settings (MUT-11). Two writers of one identity both insert; the index lets one w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -50,8 +50,16 @@ class _Live:
     keywords: tuple[str, ...]
 
 
-async def record_changes(db: Database, requests: Sequence[ChangeRequest], *, now: datetime) -> list[MutationRecord]:
+async def record_changes(
+    db: Database,
+    requests: Sequence[ChangeRequest],
+    *,
+    now: datetime,
+    guard: Callable[[Connection], Awaitable[None]] | None = None,
+) -> list[MutationRecord]:
     """Record all or none; the records in the order of `requests`, found ones with the stage they have reached.
+
+    `guard` may refuse all of it, by raising within the transaction, before anything is written.
 
     Raises EmailNotAccessible when a message has no live occurrence (MUT-12), MailChangeInvalid for malformed terms, for
     more than 10,000 changes, and for an identity that asked for something else before (MUT-16).
@@ -62,10 +70,18 @@ async def record_changes(db: Database, requests: Sequence[ChangeRequest], *, now
         refuse_malformed(request.terms)
     if not requests:
         return []
-    return await db.redo(partial(_record, requests=requests, now=now))
+    return await db.redo(partial(_record, requests=requests, now=now, guard=guard))
 
 
-async def _record(connection: Connection, *, requests: Sequence[ChangeRequest], now: datetime) -> list[MutationRecord]:
+async def _record(
+    connection: Connection,
+    *,
+    requests: Sequence[ChangeRequest],
+    now: datetime,
+    guard: Callable[[Connection], Awaitable[None]] | None,
+) -> list[MutationRecord]:
+    if guard is not None:
+        await guard(connection)
     live = await _live_occurrences(connection, {request.stored_email_id for request in requests})
     if any(request.stored_email_id not in live for request in requests):
         raise EmailNotAccessible("there is no readable email of that id")
