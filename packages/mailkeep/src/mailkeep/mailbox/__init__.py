@@ -6,6 +6,7 @@ in one as `store_batch`.
 """
 
 from mailkeep.mailbox.arrival import store_batch, store_prepared
+from mailkeep.mailbox.carrying import NewPlace, carry
 from mailkeep.mailbox.checkpoints import (
     advance_checkpoint,
     count_blocked_attempt,
@@ -34,10 +35,12 @@ from mailkeep.mailbox.model import (
     Checkpoint,
     ContentAvailability,
     Disposition,
+    FlagChange,
     Flags,
     FolderBinding,
     FolderId,
     FolderStatus,
+    Gone,
     LastProof,
     ModSeq,
     QuarantinedMessage,
@@ -50,14 +53,17 @@ from mailkeep.mailbox.preparation import PreparedBatch, PreparedMessage, prepare
 from mailkeep.mailbox.proofs import ProofCounts, buried_uids, header_only_uids, record_proof, unbury
 from mailkeep.mailbox.reading import attachment, raw_mime, read_contents
 from mailkeep.mailbox.reconcile import (
+    Explain,
     apply_flags,
     apply_removals,
     awaiting_content,
+    dispose,
     filter_unknown,
     folders_awaiting_content,
     highest_uid,
     local_flags,
     local_uids,
+    lock_retained,
     recent_uids,
     retire_other_uid_validities,
 )
@@ -79,13 +85,17 @@ __all__ = [
     "ContentFailure",
     "Disposition",
     "EmailContent",
+    "Explain",
+    "FlagChange",
     "Flags",
     "FolderBinding",
     "FolderId",
     "FolderStatus",
+    "Gone",
     "LastProof",
     "ModSeq",
     "NewIdentity",
+    "NewPlace",
     "PreparedBatch",
     "PreparedMessage",
     "ProofCounts",
@@ -109,7 +119,9 @@ __all__ = [
     "awaiting_repair",
     "bind_folder",
     "buried_uids",
+    "carry",
     "count_blocked_attempt",
+    "dispose",
     "erase_account",
     "erase_folder",
     "filter_unknown",
@@ -124,6 +136,7 @@ __all__ = [
     "load_checkpoints",
     "local_flags",
     "local_uids",
+    "lock_retained",
     "note_repair_attempts",
     "prepare",
     "quarantine",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, NewType
+from uuid import UUID
 
 from mailkeep.config import ExpungedEmailDisposition
 from mailkeep.config import SpecialUse as SpecialUse
@@ -90,6 +91,25 @@ def _is_usable_keyword(name: str) -> bool:
     if not 0 < len(name) <= MAX_KEYWORD_CHARACTERS:
         return False
     return not any(ch <= " " or "\x7f" <= ch <= "\x9f" or "\ud800" <= ch <= "\udfff" or ch.isspace() for ch in name)
+
+
+@dataclass(frozen=True, slots=True)
+class FlagChange:
+    """One reading of a message's flags that differs from the one before, which is None for the first reading."""
+
+    stored_email_id: UUID
+    uid: Uid
+    before: Flags | None
+    now: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A stored message that is found gone from the server, as the occurrence that it was."""
+
+    stored_email_id: UUID
+    uid_validity: UidValidity
+    uid: Uid
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +221,8 @@ class FolderStatus:
     `server` is the count of the last observation (`observed_at`), None before the first. `stored` counts rows whose
     message was on the server when last looked; with `quarantined` it is to reach `server`. `skipped_by_reason` counts
     those of the stored rows that lack their octets, by ContentAvailability. `unreadable` counts stored rows whose
-    structure could not be read whole. `tombstoned` rows are kept although their message is gone. The octets of
+    structure could not be read whole. `tombstoned` rows are kept, hidden, although their message is gone; `retained`
+    ones are kept readable, since it was deleted or moved out of the mirror through us. The octets of
     `damaged` rows wait to be fetched again; of these, `unrepairable` ones were tried in vain.
     """
 
@@ -220,3 +241,4 @@ class FolderStatus:
     damaged: int = 0
     unrepairable: int = 0
     proof: LastProof | None = None
+    retained: int = 0

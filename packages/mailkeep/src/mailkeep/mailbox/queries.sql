@@ -239,8 +239,13 @@ LIMIT %(limit)s;
 
 -- name: apply_flags
 -- Write what the server said of a set of messages; rows that say so already, or say something newer, are left alone.
+-- Of `touched` ones also an unchanged reading is recorded. What each row said before is returned.
 WITH observed AS (
-    SELECT e.id, o.seen, o.answered, o.flagged, o.draft, o.deleted, o.keywords
+    SELECT e.id, e.uid, o.seen, o.answered, o.flagged, o.draft, o.deleted, o.keywords,
+        e.remote_flags_observed_at AS observed_before, e.is_remotely_seen AS seen_before,
+        e.is_remotely_answered AS answered_before, e.is_remotely_flagged AS flagged_before,
+        e.is_remotely_draft AS draft_before, e.is_remotely_deleted AS deleted_before,
+        e.remote_keywords AS keywords_before
     FROM (SELECT uid, seen, answered, flagged, draft, deleted,
                 coalesce(string_to_array(nullif(keywords, ''), ' '), '{}') AS keywords
             FROM unnest(%(uids)s::bigint[], %(seen)s::boolean[], %(answered)s::boolean[], %(flagged)s::boolean[],
@@ -251,9 +256,10 @@ WITH observed AS (
     WHERE e.remote_expunge_observed_at IS NULL
       AND (e.remote_flags_observed_at IS NULL
            OR (e.remote_flags_observed_at <= %(observed_at)s
-               AND (e.is_remotely_seen, e.is_remotely_answered, e.is_remotely_flagged, e.is_remotely_draft,
-                    e.is_remotely_deleted, e.remote_keywords)
-                   IS DISTINCT FROM (o.seen, o.answered, o.flagged, o.draft, o.deleted, o.keywords)))
+               AND ((e.is_remotely_seen, e.is_remotely_answered, e.is_remotely_flagged, e.is_remotely_draft,
+                     e.is_remotely_deleted, e.remote_keywords)
+                    IS DISTINCT FROM (o.seen, o.answered, o.flagged, o.draft, o.deleted, o.keywords)
+                    OR e.uid = ANY(%(touched)s::bigint[]))))
     ORDER BY e.id
     FOR UPDATE OF e
 )
@@ -266,53 +272,72 @@ UPDATE stored_emails e SET
     is_remotely_deleted = o.deleted,
     remote_keywords = o.keywords
 FROM observed o
-WHERE e.id = o.id;
+WHERE e.id = o.id
+RETURNING e.id, e.uid, o.observed_before, o.seen_before, o.answered_before, o.flagged_before, o.draft_before,
+    o.deleted_before, o.keywords_before;
+
+-- name: lock_gone
+-- Messages that are gone from the server and were there when last looked, unless something newer is known of them.
+SELECT id, uid_validity, uid FROM stored_emails
+WHERE mail_folder_id = %(folder_id)s AND uid_validity = %(uid_validity)s AND uid = ANY(%(uids)s)
+  AND remote_expunge_observed_at IS NULL
+  AND (remote_flags_observed_at IS NULL OR remote_flags_observed_at <= %(observed_at)s)
+ORDER BY id
+FOR UPDATE;
+
+-- name: lock_other_uid_validities
+-- After a complete pass over a recreated folder, what no new identity claimed is gone; some of it at a time.
+SELECT id, uid_validity, uid FROM stored_emails
+WHERE mail_folder_id = %(folder_id)s AND uid_validity <> %(uid_validity)s AND remote_expunge_observed_at IS NULL
+ORDER BY id
+LIMIT %(limit)s
+FOR UPDATE;
 
 -- name: bury
--- Tombstones: the messages are gone from the server, their copies stay and are hidden (SYNC-79).
-WITH gone AS (
-    SELECT id FROM stored_emails
-    WHERE mail_folder_id = %(folder_id)s AND uid_validity = %(uid_validity)s AND uid = ANY(%(uids)s)
-      AND remote_expunge_observed_at IS NULL
-      AND (remote_flags_observed_at IS NULL OR remote_flags_observed_at <= %(observed_at)s)
-    ORDER BY id
-    FOR UPDATE
-)
-UPDATE stored_emails e SET remote_expunge_observed_at = %(observed_at)s FROM gone WHERE e.id = gone.id;
+-- Tombstones: the messages are gone from the server; their copies stay, hidden (SYNC-79) or readable (SYNC-80).
+UPDATE stored_emails SET
+    remote_expunge_observed_at = coalesce(remote_expunge_observed_at, %(observed_at)s),
+    is_retained_after_authored_delete = %(is_retained)s
+WHERE id = ANY(%(ids)s);
 
 -- name: erase
 -- The messages are gone from the server, and so are their copies with everything derived (SYNC-79).
-WITH gone AS (
-    SELECT id FROM stored_emails
-    WHERE mail_folder_id = %(folder_id)s AND uid_validity = %(uid_validity)s AND uid = ANY(%(uids)s)
-      AND NOT is_retained_after_authored_delete
-      AND (remote_flags_observed_at IS NULL OR remote_flags_observed_at <= %(observed_at)s)
-    ORDER BY id
-    FOR UPDATE
-)
-DELETE FROM stored_emails e USING gone WHERE e.id = gone.id;
+DELETE FROM stored_emails WHERE id = ANY(%(ids)s);
 
--- name: bury_other_uid_validities
--- After a complete pass over a recreated folder, what no new identity claimed is gone; some of it at a time.
-WITH gone AS (
-    SELECT id FROM stored_emails
-    WHERE mail_folder_id = %(folder_id)s AND uid_validity <> %(uid_validity)s AND remote_expunge_observed_at IS NULL
-    ORDER BY id
-    LIMIT %(limit)s
-    FOR UPDATE
-)
-UPDATE stored_emails e SET remote_expunge_observed_at = %(observed_at)s FROM gone WHERE e.id = gone.id;
+-- name: lock_retained
+-- Those of the named messages whose copies are kept readable although they are gone from the server.
+SELECT id FROM stored_emails
+WHERE id = ANY(%(ids)s) AND remote_expunge_observed_at IS NOT NULL AND is_retained_after_authored_delete
+ORDER BY id
+FOR UPDATE;
 
--- name: erase_other_uid_validities
--- The same, erasing.
-WITH gone AS (
-    SELECT id FROM stored_emails
-    WHERE mail_folder_id = %(folder_id)s AND uid_validity <> %(uid_validity)s AND NOT is_retained_after_authored_delete
-    ORDER BY id
-    LIMIT %(limit)s
-    FOR UPDATE
-)
-DELETE FROM stored_emails e USING gone WHERE e.id = gone.id;
+-- name: carry
+-- Rows go over to where their messages were moved; whatever hangs on them stays (SYNC-81). Occupied places are left out.
+UPDATE stored_emails e SET
+    mail_folder_id = %(folder_id)s,
+    uid_validity = %(uid_validity)s,
+    uid = o.uid,
+    remote_flags_observed_at = CASE WHEN o.is_observed THEN %(observed_at)s::timestamptz END,
+    is_remotely_seen = o.seen,
+    is_remotely_answered = o.answered,
+    is_remotely_flagged = o.flagged,
+    is_remotely_draft = o.draft,
+    is_remotely_deleted = o.deleted,
+    remote_keywords = coalesce(string_to_array(nullif(o.keywords, ''), ' '), '{}'),
+    remote_expunge_observed_at = NULL,
+    is_retained_after_authored_delete = false
+FROM unnest(%(ids)s::uuid[], %(uids)s::bigint[], %(is_observed)s::boolean[], %(seen)s::boolean[],
+        %(answered)s::boolean[], %(flagged)s::boolean[], %(draft)s::boolean[], %(deleted)s::boolean[],
+        %(keywords)s::text[])
+    AS o (id, uid, is_observed, seen, answered, flagged, draft, deleted, keywords)
+WHERE e.id = o.id
+  AND NOT EXISTS (SELECT FROM stored_emails t WHERE t.mail_folder_id = %(folder_id)s
+      AND t.uid_validity = %(uid_validity)s AND t.uid = o.uid)
+RETURNING e.id;
+
+-- name: carry_documents
+-- Their documents name the folder too, in a column and in the vector.
+UPDATE email_search_documents SET mail_folder_id = %(folder_id)s WHERE stored_email_id = ANY(%(ids)s);
 
 -- name: leave_quarantine_of_other_uid_validities
 -- Quarantined UIDs of an older UIDVALIDITY name nothing any more.
@@ -344,7 +369,7 @@ SELECT f.id, f.alias, f.remote_path, f.special_use, c.remote_message_count, c.re
     (SELECT count(*) FROM quarantined_messages q WHERE q.mail_folder_id = f.id
         AND (c.uid_validity IS NULL OR q.uid_validity = c.uid_validity)),
     coalesce(d.damaged, 0), coalesce(d.unrepairable, 0),
-    p.proved_at, p.server_count, p.hole_count, p.surplus_count
+    p.proved_at, p.server_count, p.hole_count, p.surplus_count, coalesce(s.retained, 0)
 FROM (SELECT DISTINCT ON (alias) id, alias, remote_path, special_use FROM mail_folders
         WHERE mailbox_account_id = %(account_id)s ORDER BY alias, resolution_generation DESC) f
 LEFT JOIN synchronization_checkpoints c ON c.mail_folder_id = f.id
@@ -353,7 +378,10 @@ LEFT JOIN LATERAL (
         count(*) FILTER (WHERE e.remote_expunge_observed_at IS NULL
             AND (c.uid_validity IS NULL OR e.uid_validity = c.uid_validity)) AS stored,
         count(*) FILTER (WHERE e.remote_expunge_observed_at IS NULL AND NOT e.is_structurally_read) AS unreadable,
-        count(*) FILTER (WHERE e.remote_expunge_observed_at IS NOT NULL) AS tombstoned,
+        count(*) FILTER (WHERE e.remote_expunge_observed_at IS NOT NULL
+            AND NOT e.is_retained_after_authored_delete) AS tombstoned,
+        count(*) FILTER (WHERE e.remote_expunge_observed_at IS NOT NULL
+            AND e.is_retained_after_authored_delete) AS retained,
         count(*) FILTER (WHERE e.remote_expunge_observed_at IS NULL
             AND e.content_availability = 'ExceededSizeLimit') AS oversized,
         count(*) FILTER (WHERE e.remote_expunge_observed_at IS NULL
@@ -361,9 +389,11 @@ LEFT JOIN LATERAL (
     FROM stored_emails e WHERE e.mail_folder_id = f.id
 ) s ON true
 LEFT JOIN (
-    SELECT e.mail_folder_id, count(*) AS damaged, count(r.last_attempt_outcome) AS unrepairable
+    SELECT e.mail_folder_id, count(*) AS damaged, count(*) FILTER (WHERE r.last_attempt_outcome IS NOT NULL
+        OR e.remote_expunge_observed_at IS NOT NULL) AS unrepairable
     FROM email_content_repair_requests r
     JOIN stored_emails e ON e.id = r.stored_email_id
+    WHERE e.remote_expunge_observed_at IS NULL OR e.is_retained_after_authored_delete
     GROUP BY e.mail_folder_id
 ) d ON d.mail_folder_id = f.id
 LEFT JOIN completeness_proofs p ON p.mail_folder_id = f.id

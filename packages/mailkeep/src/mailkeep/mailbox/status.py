@@ -46,6 +46,7 @@ async def folder_status(db: Database, account_id: AccountId) -> list[FolderStatu
                 damaged=row[13],
                 unrepairable=row[14],
                 proof=None if row[15] is None else LastProof(*row[15:19]),
+                retained=row[19],
             )
             for row in await cursor.fetchall()
         ]

@@ -224,3 +224,111 @@ SELECT mailbox_account_id, count(*) FILTER (WHERE stage = 'Recorded'),
 FROM mailbox_mutations
 WHERE mailbox_account_id = ANY(%(account_ids)s::text[]) AND stage <> 'Completed'
 GROUP BY mailbox_account_id;
+
+-- Recognition: what synchronization observes, against the changes that explain it (section 8).
+
+-- name: expected_placements
+-- Named placements in a folder, up to a UID, that nobody has met yet; whether the message is stored there already.
+-- No UID leads to those under another UIDVALIDITY any more.
+SELECT m.id, m.stored_email_id, m.mutation, m.stage, m.requires_source_removal,
+    m.source_removal_observed_at IS NOT NULL, m.placement_uid,
+    EXISTS (SELECT FROM stored_emails e WHERE e.mail_folder_id = %(folder_id)s
+        AND e.uid_validity = m.placement_uid_validity AND e.uid = m.placement_uid),
+    m.placement_uid_validity <> %(uid_validity)s
+FROM mailbox_mutations m
+WHERE m.mailbox_account_id = %(account_id)s AND m.destination_folder_path = %(path)s
+    AND (m.placement_uid <= %(through)s OR m.placement_uid_validity <> %(uid_validity)s)
+    AND m.placement_observed_at IS NULL
+ORDER BY m.placement_uid, m.recorded_at
+LIMIT %(limit)s;
+
+-- name: lock_carriable
+-- The messages that may go over to their placements: those that are on no other known place of the server. One that is
+-- held as present lies where one of its relocations took it from, or it was found anew, and then it stays.
+SELECT m.id, m.stored_email_id, m.placement_uid
+FROM mailbox_mutations m
+JOIN stored_emails e ON e.id = m.stored_email_id
+WHERE m.id = ANY(%(ids)s) AND m.placement_observed_at IS NULL
+    AND (e.remote_expunge_observed_at IS NOT NULL
+        OR EXISTS (SELECT FROM mailbox_mutations c WHERE c.stored_email_id = e.id AND c.mutation = 'relocate'
+            AND c.mail_folder_id = e.mail_folder_id AND c.uid_validity = e.uid_validity AND c.uid = e.uid))
+ORDER BY e.id, m.recorded_at DESC
+FOR UPDATE OF e;
+
+-- name: settle_carried
+-- Both halves of a relocation whose message was carried, and of the message's earlier ones, which nothing shows any more.
+UPDATE mailbox_mutations m SET
+    placement_observed_at = coalesce(m.placement_observed_at, %(now)s),
+    source_removal_observed_at = coalesce(m.source_removal_observed_at, %(now)s)
+FROM mailbox_mutations last
+WHERE last.id = ANY(%(ids)s) AND m.stored_email_id = last.stored_email_id AND m.mutation = 'relocate'
+    AND m.placement_uid IS NOT NULL AND m.recorded_at <= last.recorded_at
+    AND (m.placement_observed_at IS NULL OR m.source_removal_observed_at IS NULL);
+
+-- name: settle_placements
+-- Placements that were met by an ordinary arrival, or looked for and found gone.
+UPDATE mailbox_mutations SET placement_observed_at = %(now)s
+WHERE id = ANY(%(ids)s) AND placement_observed_at IS NULL
+RETURNING stored_email_id;
+
+-- name: note_source_removals
+-- Relocations and deletions whose source is found gone: noted once. Those that sent no command explain nothing.
+UPDATE mailbox_mutations m
+SET source_removal_observed_at = coalesce(m.source_removal_observed_at, %(now)s)
+FROM unnest(%(ids)s::uuid[], %(uid_validities)s::bigint[], %(uids)s::bigint[]) AS g (id, uid_validity, uid)
+WHERE m.stored_email_id = g.id AND m.mail_folder_id = %(folder_id)s AND m.uid_validity = g.uid_validity
+    AND m.uid = g.uid AND m.mutation IN ('relocate', 'delete')
+    AND coalesce(m.abandoned_from_stage, m.stage) <> 'Recorded'
+RETURNING m.stored_email_id, m.stage, m.requires_source_removal, m.local_disposition, m.stage_changed_at;
+
+-- name: awaiting_placement
+-- Of these messages, those that a relocation took to a mirrored folder where they have not been met yet.
+SELECT DISTINCT m.stored_email_id FROM mailbox_mutations m
+WHERE m.stored_email_id = ANY(%(ids)s) AND m.mutation = 'relocate' AND m.local_disposition IS NULL
+    AND m.placement_observed_at IS NULL
+    AND (m.placement_uid IS NOT NULL OR (m.stage = 'PlacementIssued' AND NOT m.requires_source_removal));
+
+-- name: disposed_by_us
+-- Of these messages, those whose local copies a change of our own has decided about.
+SELECT DISTINCT m.stored_email_id FROM mailbox_mutations m
+WHERE m.stored_email_id = ANY(%(ids)s) AND m.local_disposition IS NOT NULL
+    AND m.source_removal_observed_at IS NOT NULL;
+
+-- name: expectations
+-- Where placements are still to be met, and whether relocations ended without naming one although their source went.
+SELECT DISTINCT destination_folder_path, placement_uid IS NOT NULL
+FROM mailbox_mutations
+WHERE mailbox_account_id = %(account_id)s AND destination_folder_path IS NOT NULL AND placement_observed_at IS NULL
+    AND (placement_uid IS NOT NULL
+        OR (source_removal_observed_at IS NOT NULL AND stage IN ('Completed', 'Abandoned')));
+
+-- name: waiting_in_vain
+-- Messages that wait for a placement which nobody will name any more.
+SELECT DISTINCT m.stored_email_id
+FROM mailbox_mutations m
+JOIN stored_emails e ON e.id = m.stored_email_id
+WHERE m.mailbox_account_id = %(account_id)s AND m.destination_folder_path IS NOT NULL
+    AND m.placement_observed_at IS NULL AND m.placement_uid IS NULL AND m.mutation = 'relocate'
+    AND m.source_removal_observed_at IS NOT NULL AND m.stage IN ('Completed', 'Abandoned')
+    AND m.local_disposition IS NULL
+    AND e.remote_expunge_observed_at IS NOT NULL AND e.is_retained_after_authored_delete
+LIMIT %(limit)s;
+
+-- name: unspent_stores
+-- Stores of ours in a folder since each message's flags were last read, newest first within one mutation of a message.
+SELECT s.uid, s.id, s.mutation, s.desired_seen_state, s.desired_flagged_state, s.keywords, s.sent_at
+FROM (
+    SELECT m.uid, m.id, m.mutation, m.desired_seen_state, m.desired_flagged_state, m.keywords,
+        coalesce(m.issued_at, m.stage_changed_at) AS sent_at,
+        row_number() OVER (PARTITION BY m.uid, m.mutation
+            ORDER BY coalesce(m.issued_at, m.stage_changed_at) DESC, m.id DESC) AS rank
+    FROM mailbox_mutations m
+    JOIN stored_emails e ON e.id = m.stored_email_id AND e.mail_folder_id = m.mail_folder_id
+        AND e.uid_validity = m.uid_validity AND e.uid = m.uid
+    WHERE m.mail_folder_id = %(folder_id)s AND m.uid_validity = %(uid_validity)s
+        AND m.mutation IN ('set-seen', 'set-flagged', 'add-keywords', 'remove-keywords', 'set-keywords')
+        AND (m.issued_at IS NOT NULL OR m.stage = 'Completed')
+        AND (m.stage = 'Recorded' OR m.stage_changed_at > e.remote_flags_observed_at)
+) s
+WHERE s.rank <= %(cap)s
+ORDER BY s.uid, s.sent_at, s.id;

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from mailkeep.config import AccountSettings
 from mailkeep.errors import ConcurrencyConflict, MailkeepError, MailServerUnavailable
-from mailkeep.imap import FolderState
+from mailkeep.imap import FolderState, UidSet
 from mailkeep.mailbox import (
     Checkpoint,
     Disposition,
@@ -22,6 +22,7 @@ from mailkeep.mailbox import (
 from mailkeep.sync.forward import forward_pass
 from mailkeep.sync.link import Link
 from mailkeep.sync.model import FolderOutcome, Outcome
+from mailkeep.sync.placements import join_placements, settle_placements
 from mailkeep.sync.plan import (
     completed,
     fresh_checkpoint,
@@ -31,7 +32,7 @@ from mailkeep.sync.plan import (
     worth_asking_ahead,
 )
 from mailkeep.sync.progress import Meter
-from mailkeep.sync.reconcile import reconcile_flags, reconcile_removals
+from mailkeep.sync.reconcile import explain, reconcile_flags, reconcile_removals
 from mailkeep.sync.refill import refill
 from mailkeep.sync.relink import relink_known
 from mailkeep.sync.repair import repair
@@ -90,7 +91,10 @@ def _ended(alias: str, work: FolderWork | None, outcome: Outcome, code: int) -> 
 async def _run(work: FolderWork) -> FolderOutcome:
     resources = work.resources
     await resources.measure_storage()
-    reached_end = await forward_pass(work, relink_known)
+    if not work.plan.discovers:
+        await join_placements(work, UidSet())
+    reached_end = await forward_pass(work, _narrow)
+    await settle_placements(work, reached_end=reached_end)
     work.flags_changed = await reconcile_flags(work)
     work.gone = await reconcile_removals(work)
     work.refilled = await refill(work)
@@ -111,6 +115,11 @@ async def _run(work: FolderWork) -> FolderOutcome:
     return work.outcome(
         Outcome.INTERRUPTED_BY_SHUTDOWN if stopped else Outcome.SYNCHRONIZED, more_remains=not reached_end
     )
+
+
+async def _narrow(work: FolderWork, hits: UidSet) -> UidSet:
+    """What has to be fetched of what was found: neither what we moved here nor what we know under another identity."""
+    return await relink_known(work, await join_placements(work, hits))
 
 
 async def _open(
@@ -172,6 +181,7 @@ async def _retire_earlier_identities(work: FolderWork) -> int:
         uid_validity=work.uid_validity,
         disposition=Disposition(work.account.remotely_deleted_email_disposition.value),
         observed_at=work.resources.now(),
+        explain=explain(work),
     )
 
 
@@ -192,6 +202,11 @@ def _log(account_id: str, outcome: FolderOutcome) -> None:
             "repaired": outcome.repaired,
             "flags_changed": outcome.flags_changed,
             "gone": outcome.gone,
+            "relocated": outcome.recognized.relocated,
+            "own_arrivals": outcome.recognized.own_arrivals,
+            "own_removals": outcome.recognized.own_removals,
+            "own_flags": dict(outcome.recognized.own_flags),
+            "owner_flags": dict(outcome.recognized.owner_flags),
             "octets_fetched": outcome.octets_fetched,
             "octets_stored": outcome.arrivals.octets_stored,
             "limits_reached": sorted(limit.value for limit in outcome.limits_reached),

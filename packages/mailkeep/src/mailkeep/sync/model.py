@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from mailkeep.mailbox import BatchOutcome, FolderBinding
+from mailkeep.mutations.recognition import Recognized
 
 
 class Outcome(StrEnum):
@@ -66,6 +67,7 @@ class FolderOutcome:
     more_remains: bool = False
     was_proven_unchanged: bool = False
     limits_reached: frozenset[LimitReached] = frozenset()
+    recognized: Recognized = field(default_factory=Recognized)
     failure_code: int | None = None
 
 

@@ -8,14 +8,23 @@ neither is a word: what seems gone is asked for by name before anything is recor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
+from uuid import UUID
 
+from mailkeep.config import AuthoredDeleteDisposition
+from mailkeep.db import Connection
 from mailkeep.errors import IncompleteAnswer
 from mailkeep.imap import Changes, ReadOnlySession, UidSet
 from mailkeep.mailbox import (
     Disposition,
+    Explain,
+    FlagChange,
     Flags,
+    FolderId,
+    Gone,
     Uid,
     apply_flags,
     apply_removals,
@@ -23,9 +32,14 @@ from mailkeep.mailbox import (
     quarantined,
     release_quarantine,
 )
+from mailkeep.mutations.attribution import OwnStore, attribute, unspent_stores
+from mailkeep.mutations.recognition import recognized
+from mailkeep.mutations.removals import explain_removals
 from mailkeep.sync.plan import FlagQuestion
 from mailkeep.sync.queries import known_within
 from mailkeep.sync.work import FolderWork
+
+log = logging.getLogger(__name__)
 
 CHANGED_PAGE = 100_000  # messages of one CHANGEDSINCE question; the answer to it is held in memory
 APPLIED_AT_ONCE = 2_000  # messages of one UPDATE
@@ -40,19 +54,42 @@ async def reconcile_flags(work: FolderWork) -> int:
     since = work.checkpoint.reconciled_through_modseq if work.plan.flags is FlagQuestion.CHANGED_SINCE else None
     observed_at = work.resources.now()
     vanished: UidSet | None = UidSet()
+    own: dict[Uid, tuple[OwnStore, ...]] | None = None
     for low, high in await _pages(work, held_through, is_narrowed=since is not None):
         answer = await work.link.call(partial(_ask, asked=UidSet(((low, high),)), since=since))
         vanished = None if vanished is None or answer.vanished is None else vanished | answer.vanished
+        if own is None and answer.flags:
+            own = await unspent_stores(work.resources.db, work.binding.folder_id, uid_validity=work.uid_validity)
         for part in _parts(answer.flags):
-            changed += await apply_flags(
+            changes = await apply_flags(
                 work.resources.db,
                 work.binding.folder_id,
                 uid_validity=work.uid_validity,
                 observed=part,
                 observed_at=observed_at,
+                touched=[uid for uid in own or {} if uid in part],
             )
+            changed += len(changes)
+            _attribute(work, changes, own or {})
     work.vanished = vanished
     return changed
+
+
+def _attribute(work: FolderWork, changes: Sequence[FlagChange], own: Mapping[Uid, Sequence[OwnStore]]) -> None:
+    """Count who changed what. Rules and classification, which are to hear of the owner's changes, do not exist yet."""
+    attributed = attribute(changes, own)
+    work.recognized += recognized(flags=attributed)
+    for one in attributed:
+        log.debug(
+            "flags changed",
+            extra={
+                "account_id": work.account.account_id,
+                "folder": work.binding.alias,
+                "stored_email_id": str(one.stored_email_id),
+                "value": one.value.value,
+                "author": "own" if one.is_own else "owner",
+            },
+        )
 
 
 async def _ask(session: ReadOnlySession, *, asked: UidSet, since: int | None) -> Changes:
@@ -153,4 +190,20 @@ async def _record(work: FolderWork, absent: UidSet) -> int:
         uids=uids,
         disposition=Disposition(work.account.remotely_deleted_email_disposition.value),
         observed_at=work.resources.now(),
+        explain=explain(work),
     )
+
+
+def explain(work: FolderWork) -> Explain:
+    """The attribution of disappearances to changes of our own, counted."""
+    met: set[UUID] = set()
+
+    async def explained(
+        connection: Connection, folder_id: FolderId, gone: Sequence[Gone], now: datetime
+    ) -> Mapping[UUID, AuthoredDeleteDisposition]:
+        fates = await explain_removals(connection, folder_id, gone, now)
+        work.recognized += recognized(own_removals=len(fates.keys() - met))
+        met.update(fates)
+        return fates
+
+    return explained

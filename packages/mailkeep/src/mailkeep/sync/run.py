@@ -13,6 +13,7 @@ from mailkeep.errors import ConcurrencyConflict, ConfigurationRefused
 from mailkeep.imap import FolderState, Listing, ReadOnlySession
 from mailkeep.mailbox import (
     AccountId,
+    Disposition,
     FolderBinding,
     SpecialUse,
     bind_folder,
@@ -23,6 +24,7 @@ from mailkeep.mailbox import (
     load_checkpoints,
     recommit_checkpoints,
 )
+from mailkeep.mutations.placements import expectations, release_waiting
 from mailkeep.sync.folder_run import FolderTurn, run_folder
 from mailkeep.sync.folders import Target, names_too_long, resolve_folders
 from mailkeep.sync.link import Link
@@ -140,15 +142,25 @@ class _AccountRun:
         checkpoints = await load_checkpoints(resources.db, account_id)
         awaiting = await folders_awaiting_content(resources.db, account_id)
         to_mend = await folders_to_mend(resources.db, account_id)
+        expected = await self._expected()
         idle: list[FolderTurn] = []
         busy: list[FolderTurn] = []
         for binding in bindings:
             turn = FolderTurn(binding, checkpoints.get(binding.folder_id), states.get(binding.remote_path))
             can_refill = binding.folder_id in awaiting and has_room_for(resources, awaiting[binding.folder_id])
-            has_work = can_refill or binding.folder_id in to_mend
+            has_work = can_refill or binding.folder_id in to_mend or binding.remote_path in expected
             is_idle = is_proven_unchanged(turn.checkpoint, turn.status) and not has_work
             (idle if is_idle else busy).append(turn)
         return idle, busy
+
+    async def _expected(self) -> frozenset[str]:
+        """The paths of folders into which we moved or copied what was not met there yet (MUT-44)."""
+        db, account_id = self._resources.db, AccountId(self._account.account_id)
+        expected = await expectations(db, account_id)
+        if expected.waits_in_vain:
+            disposition = Disposition(self._account.remotely_deleted_email_disposition.value)
+            await release_waiting(db, account_id, disposition=disposition, now=self._resources.now())
+        return expected.paths
 
     async def _bind(self, target: Target, known: FolderBinding | None) -> FolderBinding:
         """The binding of an alias, committed before anything is stored under it (SYNC-18, SYNC-19, SYNC-21)."""
@@ -278,6 +290,7 @@ def _together(earlier: FolderOutcome | None, later: FolderOutcome) -> FolderOutc
         gone=earlier.gone + later.gone,
         refilled=earlier.refilled + later.refilled,
         repaired=earlier.repaired + later.repaired,
+        recognized=earlier.recognized + later.recognized,
         # A bound of one round is no news once later rounds went on; what the ceiling kept out still waits.
         limits_reached=later.limits_reached | (earlier.limits_reached & {LimitReached.STORED_CONTENT_BYTES}),
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from mailkeep.config import AccountSettings
 from mailkeep.errors import ContentUnavailable
 from mailkeep.imap import Ahead, FolderState, Selected, UidSet
 from mailkeep.mailbox import BatchOutcome, Checkpoint, FolderBinding, UidValidity, advance_checkpoint
+from mailkeep.mutations.recognition import Recognized
 from mailkeep.sync.link import Link
 from mailkeep.sync.model import FolderOutcome, LimitReached, Outcome
 from mailkeep.sync.plan import FolderPlan, plan_folder
@@ -44,6 +46,11 @@ class FolderWork:
     vanished: UidSet | None = None
     """What the server said to have vanished since the recorded mod-sequence; None when it did not tell."""
     limits_reached: set[LimitReached] = field(default_factory=set)
+    recognized: Recognized = field(default_factory=Recognized)
+    joined_through: int | None = None
+    """Up to which UID placements of our own changes were looked for; None when none is expected."""
+    placements_gone: set[UUID] = field(default_factory=set)
+    """The changes whose placements hold nothing any more."""
 
     @property
     def uid_validity(self) -> UidValidity:
@@ -69,6 +76,7 @@ class FolderWork:
             repaired=self.repaired,
             more_remains=more_remains,
             limits_reached=frozenset(self.limits_reached),
+            recognized=self.recognized,
             failure_code=failure_code,
         )
 
