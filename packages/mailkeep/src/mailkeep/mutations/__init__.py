@@ -1,11 +1,11 @@
 """Changes of the remote mailbox: a durable intent first, then its commands, then its recognition in what comes back.
 
-`ask` judges what a face wants and `record` writes intents down, both contacting nobody; `converge` issues their
+`asking` judges what a face wants and `record` writes intents down, both contacting nobody; `converge` issues their
 commands; what synchronization observes is attributed to them by `recognition`; `operate` holds the acts of people on
 changes that are stuck, `trail` the reading of how changes ended.
 """
 
-from mailkeep.mutations.ask import ask, preview
+from mailkeep.mutations.asking import ask, preview
 from mailkeep.mutations.destinations import DestinationReason, NoDestination
 from mailkeep.mutations.model import AuditOutcome, Lifecycle, Mutation, MutationRecord, Stage, Terms
 from mailkeep.mutations.operate import (
@@ -21,7 +21,7 @@ from mailkeep.mutations.operate import (
 from mailkeep.mutations.overview import ChangeCounts, change_counts
 from mailkeep.mutations.permission import Permission, is_offered
 from mailkeep.mutations.trail import AuditEntry, AuditFilter, AuditPage, count_trail, erase_trail, read_trail
-from mailkeep.mutations.undo import Undone, UndoOutcome, UndoWish, preview_undo, undo
+from mailkeep.mutations.undoing import Undone, UndoOutcome, UndoWish, preview_undo, undo
 from mailkeep.mutations.views import parse_change_id, readable_changes
 from mailkeep.mutations.wishes import (
     MAX_MESSAGES,

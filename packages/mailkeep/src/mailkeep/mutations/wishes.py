@@ -115,7 +115,12 @@ def checked_mark(mark: Mark) -> Mark:
 
 
 def _once(keywords: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    return None if keywords is None else tuple({one.casefold(): one for one in reversed(keywords)}.values())[::-1]
+    if keywords is None:
+        return None
+    spelled: dict[str, str] = {}
+    for keyword in keywords:
+        spelled.setdefault(keyword.casefold(), keyword)
+    return tuple(spelled.values())
 
 
 @dataclass(frozen=True, slots=True)

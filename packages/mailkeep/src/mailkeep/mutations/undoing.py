@@ -23,7 +23,7 @@ from mailkeep.errors import (
     MutationWithdrawn,
 )
 from mailkeep.mailbox import AccountId, FolderBinding, FolderId, folder_bindings
-from mailkeep.mutations.ask import account_named, placing_terms, room_for
+from mailkeep.mutations.asking import account_named, placing_terms, room_for
 from mailkeep.mutations.destinations import destination_at
 from mailkeep.mutations.model import Mutation, MutationRecord, Requester, RequesterOrigin, Stage, Terms
 from mailkeep.mutations.permission import refuse_unpermitted

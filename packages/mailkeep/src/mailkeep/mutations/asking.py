@@ -138,6 +138,9 @@ async def _plan(db: Database, settings: Settings, wish: Wish) -> Plan:
     act = checked_mark(wish.act) if isinstance(wish.act, Mark) else wish.act
     sources = await readable_sources(db, settings, ids)
     earlier = {} if identity is None else await _asked_before(db, identity, ids)
+    known_ids = {one for one, _ in earlier}
+    if not all(source.is_live or source.stored_email_id in known_ids for source in sources.values()):
+        raise EmailNotAccessible("there is no readable email of that id")
     wanted, refusals = await _wanted(db, settings, act, [sources[one] for one in ids], caller=wish.caller)
     leaving = await _leaving(db, ids)
     changes: list[Planned] = []
