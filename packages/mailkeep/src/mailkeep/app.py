@@ -52,6 +52,7 @@ from mailkeep.mailbox import (
     read_contents,
     resolve_scope,
 )
+from mailkeep.mutations import ChangeCounts, change_counts
 from mailkeep.oauth import forget_consent, keep_consent, tokens_by_key
 from mailkeep.passages import PassageStage
 from mailkeep.reports import AccountReport, FolderReport, QuarantineEntry, folder_report, quarantine_entry
@@ -64,6 +65,7 @@ from mailkeep.search import (
     Summary,
     list_emails,
     list_saved_searches,
+    matching_emails,
     remove_saved_search,
     save_search,
     saved_search,
@@ -179,6 +181,7 @@ class App:
         running = {report.account_id: report for report in self._supervisor.report()} if self._supervisor else {}
         reports = []
         pauses = read_pauses(self.home, now=utc_now())
+        changes = await change_counts(self.db, [account.account_id for account in self.accounts(account_id)])
         for account in self.accounts(account_id):
             statuses = await folder_status(self.db, AccountId(account.account_id))
             run = running.get(account.account_id)
@@ -195,6 +198,7 @@ class App:
                     push=run.push.mode.value if run is not None and run.push is not None else None,
                     watched_folders=run.push.waiting if run is not None and run.push is not None else 0,
                     breakers={kind.value: state.value for kind, state in self.access.breakers(account).items()},
+                    changes=changes.get(account.account_id, ChangeCounts()),
                 )
             )
         return tuple(reports)
@@ -393,6 +397,11 @@ class App:
         return await search_emails(
             self.db, self.settings, replace(request, zone=local_zone()), embeddings=self.embeddings
         )
+
+    async def matching(self, request: SearchRequest, *, at_most: int) -> tuple[UUID, ...]:
+        """All messages on a server that a query means; raises as `mailkeep.search.matching_emails`."""
+        found = await matching_emails(self.db, self.settings, replace(request, zone=local_zone()), at_most=at_most)
+        return tuple(found)
 
     async def saved_searches(self) -> tuple[SavedSearch, ...]:
         """Every kept query by name."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from mailkeep.mailbox import FolderStatus, LastProof, QuarantinedMessage
+from mailkeep.mutations import ChangeCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class AccountReport:
     `pause_reason` says why the server asked to be left alone until `next_run_at`. `push` is how changes are learnt of
     (Notify, Idle or Polling) where the account's mode is Push, and `watched_folders` how many are waited on right now.
     `breakers` has the state of each circuit breaker (Closed, Open, HalfOpen) by the class of calls; empty elsewhere.
+    `changes` counts what was asked of the mailbox and is not done.
     """
 
     account: str
@@ -66,6 +68,7 @@ class AccountReport:
     push: str | None = None
     watched_folders: int = 0
     breakers: dict[str, str] = field(default_factory=dict)
+    changes: ChangeCounts = ChangeCounts()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ docs/spec/agents.md section 8.
 """
 
 from mailkeep.search.language import QueryMalformed
+from mailkeep.search.matching import matching_emails
 from mailkeep.search.model import (
     AccountOverview,
     AttachmentHit,
@@ -67,6 +68,7 @@ __all__ = [
     "list_accounts",
     "list_emails",
     "list_saved_searches",
+    "matching_emails",
     "parse_id",
     "read_conversation",
     "read_emails",

@@ -263,6 +263,30 @@ async def few_matching_filters(connection: Connection, selection: Selection, *, 
     return [row[0] for row in rows] if len(rows) <= at_most else None
 
 
+async def matching_on_server(
+    connection: Connection, selection: Selection, query: CompiledQuery | None, *, limit: int
+) -> list[UUID]:
+    """The newest messages of the selection, still on their server, that hold the query's words; None asks for none."""
+    condition = filter_condition(selection.filters)
+    words: LiteralString = ""
+    parameters = {**condition.parameters, "folder_ids": selection.folder_ids, "limit": limit}
+    if query is not None:
+        words = (
+            " AND EXISTS (SELECT FROM email_search_documents d"
+            f" WHERE d.stored_email_id = e.id AND {MATCHED} @@ %(query)s::tsquery)"
+        )
+        parameters["query"] = query.text
+        if query.is_selective:
+            await force_index(connection)
+    statement: LiteralString = (
+        "SELECT e.id FROM stored_emails e WHERE e.mail_folder_id = ANY(%(folder_ids)s)"
+        f" AND e.remote_expunge_observed_at IS NULL AND {condition.text}{words}"
+        " ORDER BY e.received_at DESC NULLS LAST, e.id DESC LIMIT %(limit)s"
+    )
+    cursor = await connection.execute(statement, parameters, prepare=False)
+    return [row[0] for row in await cursor.fetchall()]
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """What one message in 128 says: how many of the sample match, and the instants of the nth newest of them."""
