@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from mailkeep.app import App
 from mailkeep.cli.deriving import derive_all, told
 from mailkeep.cli.exits import ExitCode, run
-from mailkeep.cli.terminal import say, show, show_json, table
+from mailkeep.cli.terminal import consent, say, show, show_json, table
 from mailkeep.config import home
 from mailkeep.display import counted, moment, neutralise
 from mailkeep.embeddings import (
@@ -24,7 +23,7 @@ from mailkeep.embeddings import (
     forecast_json,
     report_json,
 )
-from mailkeep.errors import ConfigurationRefused, ReindexRefused
+from mailkeep.errors import ReindexRefused
 
 STAGES = ("passages", "embeddings")
 
@@ -84,7 +83,7 @@ def activate(
     if outlook.prospect is Prospect.OTHER_BUILDING:
         raise ReindexRefused("another model is being built; cancel that first: mailkeep embeddings cancel")
     if outlook.prospect is Prospect.WOULD_START:
-        _consent(yes)
+        consent(yes, "Make them?")
     try:
         code, registration = run(_activate(wait=wait))
     except KeyboardInterrupt:
@@ -136,14 +135,6 @@ def _tell(outlook: Forecast) -> None:
         say("The model runs on this machine: nothing leaves it and nothing is charged.")
     elif outlook.spend.ceiling is not None:
         say(f"The present period admits {outlook.spend.remaining} of {outlook.spend.ceiling} characters.")
-
-
-def _consent(yes: bool) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise ConfigurationRefused("this needs --yes where nobody can be asked")
-    typer.confirm("Make them?", abort=True, err=True)
 
 
 def _name(identity: ProfileIdentity | None) -> str:

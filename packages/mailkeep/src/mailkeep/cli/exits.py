@@ -18,6 +18,7 @@ from mailkeep.errors import (
     AuthorizationError,
     ConfigurationError,
     DatabaseUnavailable,
+    DestinationRefused,
     MailkeepError,
     MailServerError,
     RoleUnmapped,
@@ -59,6 +60,7 @@ _CODES: tuple[tuple[type[MailkeepError], ExitCode], ...] = (
     (DatabaseUnavailable, ExitCode.UNAVAILABLE),
     (AccountNotAccessible, ExitCode.USAGE),
     (RoleUnmapped, ExitCode.USAGE),
+    (DestinationRefused, ExitCode.USAGE),
 )
 # Requests that cannot be answered as asked: values, counts, ids, cursors.
 _USAGE_CATEGORIES = (51, 52)

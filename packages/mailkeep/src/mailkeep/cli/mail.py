@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -10,10 +9,9 @@ import typer
 from mailkeep.app import App, utc_now
 from mailkeep.cli.exits import ExitCode, run
 from mailkeep.cli.sync import AccountOption
-from mailkeep.cli.terminal import say, show_json, table
+from mailkeep.cli.terminal import consent, say, show_json, table
 from mailkeep.config import home
 from mailkeep.display import moment, neutralise
-from mailkeep.errors import ConfigurationRefused
 from mailkeep.mailbox import AccountId, RederivationRun, stored_count
 from mailkeep.sync import reading_limits
 from mailkeep.upkeep import (
@@ -125,7 +123,7 @@ def rewind_folders(
     stored = run(_rewindable(account, alias))
     for account_id, count in stored.items():
         say(f"{neutralise(account_id)}: {count} stored messages will be fetched and compared again.")
-    _consent(yes, "Rewind?")
+    consent(yes, "Rewind?")
     say(f"Rewound {run(_rewind(list(stored), alias))} folders; now run: mailkeep sync --once")
 
 
@@ -154,7 +152,7 @@ def erase_mail(
     assert alias is not None
     count = run(_erasable(account, alias))
     say(f"{count} stored messages will be erased.")
-    _consent(yes, "Erase them?")
+    consent(yes, "Erase them?")
     say(f"Erased {run(_erase(account, alias))} messages.")
 
 
@@ -168,12 +166,3 @@ async def _erasable(account: str, alias: str) -> int:
 async def _erase(account: str, alias: str) -> int:
     async with App.open(home()) as mailkeep:
         return await erase(mailkeep.db, mailkeep.settings, erasable_account(mailkeep.settings, account), alias=alias)
-
-
-def _consent(yes: bool, question: str) -> None:
-    """Explicit consent, on a terminal or by --yes; nowhere else is anything taken for it."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise ConfigurationRefused("this needs --yes where nobody can be asked")
-    typer.confirm(question, abort=True, err=True)

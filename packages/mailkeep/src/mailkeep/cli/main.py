@@ -13,6 +13,8 @@ import typer
 
 from mailkeep.cli import (
     account,
+    changes,
+    changing,
     database,
     deriving,
     embedding,
@@ -35,7 +37,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Mirror your mail from IMAP servers into your own PostgreSQL, and find all of it.\n\n"
-    "Everything lives in one folder: $MAILKEEP_HOME, or ~/.mailkeep. Nothing on a server is ever changed.",
+    "Everything lives in one folder: $MAILKEEP_HOME, or ~/.mailkeep. Reading changes nothing on a server; only mark, "
+    "move, copy, archive, trash and delete do.",
     epilog="Exit codes: " + ", ".join(f"{code.value} {code.meaning}" for code in ExitCode) + ".",
 )
 
@@ -73,6 +76,13 @@ app.add_typer(embedding.app, name="embeddings")
 app.command("list")(read.list_mail)
 app.command("search")(search.search)
 app.command("show")(read.show_message)
+app.command("mark")(changing.mark)
+app.command("move")(changing.move)
+app.command("copy")(changing.copy)
+app.command("archive")(changing.archive)
+app.command("trash")(changing.trash)
+app.command("delete")(changing.delete)
+app.add_typer(changes.app, name="changes")
 app.command("import")(transfer.import_mail)
 app.command("export")(transfer.export_mail)
 app.command("serve")(serving.serve)

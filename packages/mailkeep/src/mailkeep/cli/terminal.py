@@ -12,11 +12,13 @@ from enum import Enum
 from typing import Any, Literal
 from uuid import UUID
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from mailkeep.display import neutralise
+from mailkeep.errors import ConfigurationRefused
 
 out = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
 err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False)
@@ -32,6 +34,18 @@ def say(sentence: str) -> None:
 def show(text: str) -> None:
     """A line of results, on stdout."""
     out.print(text)
+
+
+def consent(yes: bool, question: str) -> None:
+    """Explicit consent, on a terminal or by --yes; nowhere else is anything taken for it.
+
+    Raises ConfigurationRefused where nobody can be asked, typer.Abort for a no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigurationRefused("this needs --yes where nobody can be asked")
+    typer.confirm(question, abort=True, err=True)
 
 
 NARROW = 100
