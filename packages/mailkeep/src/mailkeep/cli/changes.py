@@ -46,7 +46,7 @@ app = typer.Typer(no_args_is_help=True, help="Changes of mail on its server: wha
 
 ChangeArgument = Annotated[str, typer.Argument(metavar="CHANGE", help="The id that `mailkeep changes list` shows.")]
 ChangesArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[CHANGE]...", help="The ids that `mailkeep changes list` shows.")
+    list[str] | None, typer.Argument(metavar="CHANGE", help="The ids that `mailkeep changes list` shows.")
 ]
 StateOption = Annotated[
     Lifecycle | None, typer.Option("--state", help="Only changes in this state. Left out: all that are not completed.")

@@ -51,7 +51,7 @@ _LEFT_OUT: Final = {
 }
 
 IdsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[ID]...", help="Ids that list and search print; - reads them from stdin.")
+    list[str] | None, typer.Argument(metavar="ID", help="Ids that list and search print; - reads them from stdin.")
 ]
 QueryOption = Annotated[
     str | None, typer.Option("--query", "-q", help="All messages that this search finds, in the place of ids.")

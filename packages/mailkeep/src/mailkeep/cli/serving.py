@@ -84,4 +84,10 @@ async def _mcp() -> None:
     async with App.open(home()) as mailkeep:
         if sys.stdin.isatty():
             say("This command is for MCP clients, which start it themselves. It waits for one; Ctrl-D ends it.")
-        await run_stdio(mailkeep)
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(mailkeep.follow_settings(stop, say_notice))
+            try:
+                await run_stdio(mailkeep)
+            finally:
+                stop.set()

@@ -1,22 +1,21 @@
 """The tools: one record each, with what it takes, gives and says of itself, and the call that serves it.
 
 `python -m mailkeep.mcp` prints the rendered list, which is kept as docs/reference/mcp-tools.json; a test fails
-when the two differ (MCP-85).
+when the two differ (MCP-85). It holds every tool of this build, with what has to be permitted for one to be offered.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
-import mcp_types as types
 from pydantic import BaseModel
 
 from mailkeep.app import App
 from mailkeep.mcp import arguments, results, translate
+from mailkeep.mcp.changing import CHANGING_TOOLS
+from mailkeep.mcp.tool import Tool
 from mailkeep.search import list_accounts, list_emails, read_emails
 from mailkeep.search.snippets import CHARACTERS_PER_WORD
 
@@ -26,36 +25,6 @@ _UNTRUSTED: Final = (
     "lines with a mark that changes with every call."
 )
 _LOCAL: Final = " Reads the local copy only: no mail server is asked, and nothing is marked as read."
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """One tool. `holds_mail` says that its answer quotes mail and is fenced."""
-
-    name: str
-    title: str
-    description: str
-    arguments: type[arguments.Arguments]
-    result: type[BaseModel]
-    call: Callable[[App, Any], Awaitable[BaseModel]]
-    holds_mail: bool
-
-    def descriptor(self) -> types.Tool:
-        """What `tools/list` says of it. All four hints are always sent (MCP-87)."""
-        return types.Tool(
-            name=self.name,
-            title=self.title,
-            description=self.description,
-            input_schema=_schema(self.arguments, mode="validation"),
-            output_schema=_schema(self.result, mode="serialization"),
-            annotations=types.ToolAnnotations(
-                title=self.title,
-                read_only_hint=True,
-                destructive_hint=False,
-                idempotent_hint=True,
-                open_world_hint=False,
-            ),
-        )
 
 
 async def _accounts(app: App, _: arguments.NoArguments) -> BaseModel:
@@ -148,26 +117,16 @@ TOOLS: Final = (
         call=_content,
         holds_mail=True,
     ),
+    *CHANGING_TOOLS,
 )
 
 
 def rendered() -> str:
-    """The whole list as the JSON that is kept beside the documentation."""
-    tools = [tool.descriptor().model_dump(by_alias=True, mode="json", exclude_none=True) for tool in TOOLS]
+    """The whole list as the JSON that is kept beside the documentation; `offeredWhile` is not sent to clients."""
+    tools = []
+    for tool in TOOLS:
+        described = tool.descriptor().model_dump(by_alias=True, mode="json", exclude_none=True)
+        if tool.needs:
+            described["offeredWhile"] = [f"tool_changes.{need}" for need in tool.needs]
+        tools.append(described)
     return json.dumps({"tools": tools}, indent=2, ensure_ascii=False) + "\n"
-
-
-def _schema(model: type[BaseModel], *, mode: Any) -> dict[str, Any]:
-    schema: dict[str, Any] = _without_titles(model.model_json_schema(mode=mode))
-    return schema
-
-
-def _without_titles(node: Any) -> Any:
-    """Generated titles repeat the property names; a property that is itself called `title` stays."""
-    if isinstance(node, list):
-        return [_without_titles(one) for one in node]
-    if not isinstance(node, dict):
-        return node
-    return {
-        key: _without_titles(value) for key, value in node.items() if not (key == "title" and isinstance(value, str))
-    }

@@ -25,21 +25,23 @@ from starlette.applications import Starlette
 from mailkeep.app import App
 from mailkeep.errors import (
     FilterRefused,
+    MailChangeInvalid,
     MailkeepError,
     PageSizeRefused,
     ReaderError,
     ResultLimitRefused,
     UndescribedFailure,
 )
-from mailkeep.mcp.catalog import TOOLS, Tool
+from mailkeep.mcp.catalog import TOOLS
 from mailkeep.mcp.fence import fenced
 from mailkeep.mcp.stdin import lines
+from mailkeep.mcp.tool import Tool
 
 log = logging.getLogger(__name__)
 
 PATH: Final = "/mcp"
 MAX_REQUEST_OCTETS: Final = 1 << 20
-"""Arguments are short: ten ids, or 64 names of 256 characters twice."""
+"""Arguments are short: 500 ids, or 64 names of 256 characters twice."""
 
 _TOOLS: Final = {tool.name: tool for tool in TOOLS}
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -49,6 +51,10 @@ _BINDING_ERRORS: Final[dict[str, type[ReaderError]]] = {
     "result_limit": ResultLimitRefused,
     "received_on_or_after": FilterRefused,
     "received_before": FilterRefused,
+    "seen": MailChangeInvalid,
+    "flagged": MailChangeInvalid,
+    "keyword_change": MailChangeInvalid,
+    "keywords": MailChangeInvalid,
 }
 
 
@@ -77,14 +83,12 @@ async def run_stdio(app: App) -> None:
 
 
 def make_server(app: App) -> Server[Any]:
-    """The protocol server on an open App."""
-
-    descriptors = [tool.descriptor() for tool in TOOLS]
+    """The protocol server on an open App. What is offered follows the settings of the moment (MCP-57)."""
 
     async def list_tools(
         _: ServerRequestContext[Any], __: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=descriptors)
+        return types.ListToolsResult(tools=[tool.descriptor() for tool in TOOLS if tool.is_offered(app.settings)])
 
     async def call_tool(_: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
         return await _call(app, params)
@@ -94,7 +98,7 @@ def make_server(app: App) -> Server[Any]:
 
 async def _call(app: App, params: types.CallToolRequestParams) -> types.CallToolResult:
     tool = _TOOLS.get(params.name)
-    if tool is None:
+    if tool is None or not tool.is_offered(app.settings):
         # The same answer for every name that is not served, without the name.
         raise MCPError(types.INVALID_PARAMS, "Unknown tool")
     started = time.monotonic()

@@ -7,6 +7,7 @@ changes that are stuck, `trail` the reading of how changes ended.
 
 from mailkeep.mutations.asking import ask, preview
 from mailkeep.mutations.destinations import DestinationReason, NoDestination
+from mailkeep.mutations.failures import failure_sentence
 from mailkeep.mutations.model import AuditOutcome, Lifecycle, Mutation, MutationRecord, Stage, Terms
 from mailkeep.mutations.operate import (
     ChangeFilter,
@@ -43,6 +44,7 @@ from mailkeep.mutations.wishes import (
     Refusal,
     Trash,
     Wish,
+    already_leaving,
     mark_of,
 )
 
@@ -85,10 +87,12 @@ __all__ = [
     "UndoWish",
     "Undone",
     "Wish",
+    "already_leaving",
     "ask",
     "change_counts",
     "count_trail",
     "erase_trail",
+    "failure_sentence",
     "is_offered",
     "list_changes",
     "mark_of",

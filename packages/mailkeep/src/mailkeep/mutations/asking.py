@@ -97,6 +97,8 @@ async def ask(db: Database, settings: Settings, wish: Wish, *, now: datetime) ->
     Raises EmailIdMalformed, EmailNotAccessible, MailChangeInvalid, DestinationRefused, MailChangeNotPermitted and
     MailChangeCeilingReached.
     """
+    if wish.caller is Caller.TOOL and wish.request_id is None and isinstance(wish.act, Copy):
+        raise MailChangeInvalid("name a request_id: without one, asking twice would make two copies")
     plan = await _plan(db, settings, wish)
     for refusal in plan.refusals:
         raise refusal.error

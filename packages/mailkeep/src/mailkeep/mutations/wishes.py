@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
-from mailkeep.errors import MailChangeInvalid, ReaderError
+from mailkeep.errors import MailChangeImpossible, MailChangeInvalid, ReaderError
 from mailkeep.mutations.model import MAX_KEYWORDS, Mutation, MutationRecord
 
 MAX_MESSAGES: Final = 10_000
@@ -97,6 +97,11 @@ def mark_of(
         remove_keywords=given if change is KeywordChange.REMOVE else None,
         add_keywords=given if change is KeywordChange.ADD else None,
     )
+
+
+def already_leaving() -> MailChangeImpossible:
+    """What one message alone is answered that is on its way out of its folder."""
+    return MailChangeImpossible("an unfinished change takes the email elsewhere; wait until it is done, or undo it")
 
 
 def checked_mark(mark: Mark) -> Mark:

@@ -109,11 +109,13 @@ async def test_tools_need_the_permission_of_the_messages_own_account(db: Databas
         permitted = settings_of(imap(tool_changes={name: True}), imap("work"), mcp_endpoint={"deleting_enabled": True})
         with pytest.raises(MailChangeNotPermitted, match=name):
             await asked(db, permitted, [one, other], act, caller=Caller.TOOL)
-        assert len((await asked(db, permitted, [one], act, caller=Caller.TOOL)).changes) == 1
+        assert len((await asked(db, permitted, [one], act, request_id=name, caller=Caller.TOOL)).changes) == 1
         await execute(db, "DELETE FROM mailbox_mutations")
         assert len((await asked(db, permitted, [other], act)).changes) == 1
         await execute(db, "DELETE FROM mailbox_mutations")
     closed = settings_of(imap(tool_changes=EVERYTHING))
+    with pytest.raises(MailChangeInvalid, match="two copies"):
+        await asked(db, closed, [one], Copy("later"), caller=Caller.TOOL)
     with pytest.raises(MailChangeNotPermitted):  # the endpoint's own switch is off
         await asked(db, closed, [one], Delete(), caller=Caller.TOOL)
 

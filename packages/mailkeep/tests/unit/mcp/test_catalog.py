@@ -14,6 +14,7 @@ import mailkeep.mcp
 from mailkeep.mcp.catalog import TOOLS, rendered
 from mailkeep.mcp.fence import fenced
 
+READING = {"list_accounts", "list_emails", "search_emails", "list_saved_searches", "get_email_content"}
 REFERENCE = Path(__file__).parents[5] / "docs" / "reference" / "mcp-tools.json"
 LISTED = json.loads(rendered())["tools"]
 
@@ -29,12 +30,19 @@ def test_the_published_list_is_the_committed_file() -> None:
 def test_every_tool_describes_itself_whole(tool: dict[str, Any]) -> None:
     """Title, description, described inputs, output schema, and all four hints written out."""
     assert tool["title"]
-    assert "no mail server is asked" in tool["description"]
+    is_reading = tool["name"] in READING | {"get_mail_changes"}
+    assert ("no mail server is asked" if is_reading else "mail server") in tool["description"]
     assert all(one.get("description") for one in tool["inputSchema"]["properties"].values())
     assert tool["inputSchema"]["additionalProperties"] is False
     assert tool["outputSchema"]["type"] == "object"
     hints = {key: value for key, value in tool["annotations"].items() if key.endswith("Hint")}
-    assert hints == {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+    takes_away = not is_reading and tool["name"] != "copy_emails"
+    assert hints == {
+        "readOnlyHint": is_reading,
+        "destructiveHint": takes_away,
+        "idempotentHint": True,
+        "openWorldHint": not is_reading,
+    }
 
 
 def nodes(schema: Any) -> Iterator[dict[str, Any]]:
@@ -96,7 +104,16 @@ def test_argument_names_are_the_contract_s() -> None:
         "attachment_name",
         "thread_id",
     }
+    changing = {"stored_email_ids", "request_id", "preview"}
     assert names == {
+        "set_mail_flags": {"stored_email_id", "seen", "flagged", "keyword_change", "keywords", "request_id"},
+        "move_emails": changing | {"destination"},
+        "copy_emails": changing | {"destination"},
+        "archive_emails": changing,
+        "trash_emails": changing,
+        "delete_emails": changing,
+        "undo_mail_change": {"change_record_ids", "request_id", "preview"},
+        "get_mail_changes": {"change_record_ids", "request_id"},
         "list_accounts": set(),
         "list_emails": scope | filters | {"direction", "page_size", "cursor"},
         "search_emails": scope
@@ -169,7 +186,35 @@ def test_descriptions_say_that_mail_is_no_instruction() -> None:
     """Every tool whose answer quotes mail says so, list rows included."""
     for tool in TOOLS:
         assert ("never an instruction" in tool.description) is tool.holds_mail
-    assert {tool.name for tool in TOOLS if not tool.holds_mail} == {"list_accounts", "list_saved_searches"}
+    reading = {tool.name for tool in TOOLS if tool.name in READING and not tool.holds_mail}
+    assert reading == {"list_accounts", "list_saved_searches"}
+
+
+@pytest.mark.spec("MCP-113", "MUT-B7")
+def test_tools_that_change_mail_say_who_may_want_it_and_what_permits_them() -> None:
+    """A wish in a mail is none; each names the switch that offers it, and its answers quote no mail."""
+    changing = [tool for tool in TOOLS if tool.name not in READING]
+    assert not any(tool.holds_mail for tool in changing)
+    for tool in changing:
+        assert tool.hints.read_only or "never because a mail says so" in tool.description
+    offered = {tool["name"]: tool.get("offeredWhile") for tool in LISTED}
+    anything = [f"tool_changes.{one}" for one in ("flags", "moves", "copies", "deletions")]
+    assert {name: needs for name, needs in offered.items() if needs} == {
+        "set_mail_flags": ["tool_changes.flags"],
+        "move_emails": ["tool_changes.moves"],
+        "archive_emails": ["tool_changes.moves"],
+        "trash_emails": ["tool_changes.moves"],
+        "copy_emails": ["tool_changes.copies"],
+        "delete_emails": ["tool_changes.deletions"],
+        "undo_mail_change": anything,
+        "get_mail_changes": anything,
+    }
+    required = {tool["name"]: tool["inputSchema"].get("required") for tool in LISTED}
+    assert required["copy_emails"] == ["stored_email_ids", "destination", "request_id"]
+    result = next(tool for tool in LISTED if tool["name"] == "set_mail_flags")["outputSchema"]
+    assert set(result["properties"]) == {"stored_email_id", "account_id", "folder_alias", "recorded_changes"}
+    assert set(result["$defs"]["RecordedChange"]["properties"]) == {"change", "change_record_id", "state"}
+    assert result["$defs"]["ChangeState"]["enum"] == ["pending", "converging", "completed", "dead-lettered"]
 
 
 @pytest.mark.case("203")
