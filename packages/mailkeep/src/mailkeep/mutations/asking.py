@@ -156,7 +156,7 @@ async def _plan(db: Database, settings: Settings, wish: Wish) -> Plan:
                 continue
             if not source.is_live:
                 raise EmailNotAccessible("there is no readable email of that id")
-            reason = _reason_to_leave_out(source, terms, leaving.get(source.stored_email_id))
+            reason = _reason_to_leave_out(source, terms, is_leaving=source.stored_email_id in leaving)
             if reason is None:
                 changes.append(Planned(source, terms, destination))
             elif not left_out or left_out[-1].stored_email_id != source.stored_email_id:
@@ -212,19 +212,17 @@ async def _asked_before(
     return {(one.stored_email_id, one.terms.mutation): one for one in records}
 
 
-async def _leaving(db: Database, ids: Sequence[UUID]) -> dict[UUID, bool]:
-    """Messages that a change takes out of their folder: whether its commands may have gone out already."""
+async def _leaving(db: Database, ids: Sequence[UUID]) -> set[UUID]:
+    """Messages that an earlier change takes out of their folder: what came after it would miss them."""
     async with db.connection() as connection:
         cursor = await connection.execute(_SQL["leaving_messages"], {"ids": list(ids)})
-        return {row[0]: row[1] for row in await cursor.fetchall()}
+        return {row[0] for row in await cursor.fetchall()}
 
 
-def _reason_to_leave_out(source: Source, terms: Terms, has_left: bool | None) -> LeftOutReason | None:
+def _reason_to_leave_out(source: Source, terms: Terms, *, is_leaving: bool) -> LeftOutReason | None:
     if terms.mutation.places and terms.destination_folder_path == source.folder_path:
         return LeftOutReason.ALREADY_THERE
-    if has_left is None or (not has_left and not terms.mutation.removes_source):
-        return None  # flags and copies come before a move that is only recorded (MUT-57)
-    return LeftOutReason.ALREADY_LEAVING
+    return LeftOutReason.ALREADY_LEAVING if is_leaving else None
 
 
 _Wanted = Mapping[str, Sequence[tuple[Terms, str | None]]]

@@ -63,14 +63,13 @@ WHERE m.requester_origin = 'Command' AND m.requester_identity = %(identity)s
 ORDER BY m.id;
 
 -- name: leaving_messages
--- Asking: messages that a change takes out of where they are, and whether a command for that may have gone out.
-SELECT m.stored_email_id, bool_or(m.stage <> 'Recorded' OR m.attempt_count > 0)
+-- Asking: messages that a change takes out of where they are: it is not over, or was not read back yet.
+SELECT DISTINCT m.stored_email_id
 FROM mailbox_mutations m
 JOIN stored_emails e ON e.id = m.stored_email_id AND e.mail_folder_id = m.mail_folder_id
     AND e.uid_validity = m.uid_validity AND e.uid = m.uid
 WHERE m.stored_email_id = ANY(%(ids)s::uuid[]) AND m.mutation IN ('relocate', 'delete')
-  AND m.stage <> 'Abandoned' AND m.source_removal_observed_at IS NULL
-GROUP BY m.stored_email_id;
+  AND m.stage <> 'Abandoned' AND m.source_removal_observed_at IS NULL;
 
 -- name: queue_of_account
 -- Asking: let one transaction at a time count the unfinished changes of an account.
@@ -228,19 +227,32 @@ GROUP BY mailbox_account_id;
 -- Recognition: what synchronization observes, against the changes that explain it (section 8).
 
 -- name: expected_placements
--- Named placements in a folder, up to a UID, that nobody has met yet; whether the message is stored there already.
--- No UID leads to those under another UIDVALIDITY any more.
-SELECT m.id, m.stored_email_id, m.mutation, m.stage, m.requires_source_removal,
-    m.source_removal_observed_at IS NOT NULL, m.placement_uid,
-    EXISTS (SELECT FROM stored_emails e WHERE e.mail_folder_id = %(folder_id)s
-        AND e.uid_validity = m.placement_uid_validity AND e.uid = m.placement_uid),
-    m.placement_uid_validity <> %(uid_validity)s
-FROM mailbox_mutations m
-WHERE m.mailbox_account_id = %(account_id)s AND m.destination_folder_path = %(path)s
-    AND (m.placement_uid <= %(through)s OR m.placement_uid_validity <> %(uid_validity)s)
-    AND m.placement_observed_at IS NULL
-ORDER BY m.placement_uid, m.recorded_at
-LIMIT %(limit)s;
+-- The last message stored of a folder, and the named placements in it, up to a UID, that nobody has met yet; whether the
+-- message is stored there already. No UID leads to those under another UIDVALIDITY any more.
+SELECT f.highest, m.*
+FROM (SELECT (SELECT e.uid FROM stored_emails e
+        WHERE e.mail_folder_id = %(folder_id)s AND e.uid_validity = %(uid_validity)s
+        ORDER BY e.uid DESC LIMIT 1) AS highest) f
+LEFT JOIN (
+    SELECT m.id, m.stored_email_id, m.mutation, m.stage, m.requires_source_removal,
+        m.source_removal_observed_at IS NOT NULL, m.placement_uid,
+        EXISTS (SELECT FROM stored_emails e WHERE e.mail_folder_id = %(folder_id)s
+            AND e.uid_validity = m.placement_uid_validity AND e.uid = m.placement_uid),
+        m.placement_uid_validity <> %(uid_validity)s
+    FROM mailbox_mutations m
+    WHERE m.mailbox_account_id = %(account_id)s AND m.destination_folder_path = %(path)s
+        AND (m.placement_uid <= %(through)s OR m.placement_uid_validity <> %(uid_validity)s)
+        AND m.placement_observed_at IS NULL
+    ORDER BY m.placement_uid, m.recorded_at
+    LIMIT %(limit)s
+) m ON true;
+
+-- name: met_placements
+-- Relocations that were met within a range of UIDs: a run that was cut short leaves them beyond its checkpoint.
+SELECT placement_uid FROM mailbox_mutations
+WHERE mailbox_account_id = %(account_id)s AND stage = 'Completed' AND mutation = 'relocate'
+    AND destination_folder_path = %(path)s AND placement_uid_validity = %(uid_validity)s
+    AND placement_uid BETWEEN %(low)s AND %(high)s AND placement_observed_at IS NOT NULL;
 
 -- name: lock_carriable
 -- The messages that may go over to their placements: those that are on no other known place of the server. One that is
@@ -332,3 +344,162 @@ FROM (
 ) s
 WHERE s.rank <= %(cap)s
 ORDER BY s.uid, s.sent_at, s.id;
+
+-- Converging: unfinished changes, and each step of them (sections 5 to 7).
+
+-- name: outstanding_counts
+-- How many changes of an account are not completed, by mutation and stage, and since when the oldest waits (MUT-42).
+SELECT mutation, stage, count(*), min(recorded_at)
+FROM mailbox_mutations
+WHERE mailbox_account_id = %(account_id)s AND stage <> 'Completed'
+GROUP BY mutation, stage;
+
+-- name: due_changes
+-- Unfinished changes, oldest first; of one call, what comes first within a message comes first (MUT-37, MUT-38, MUT-57).
+SELECT m.*, f.alias AS folder_alias, f.remote_path AS folder_path, f.special_use AS folder_role,
+    f.hierarchy_delimiter AS folder_delimiter, NOT EXISTS (SELECT FROM mail_folders n WHERE n.mailbox_account_id = f.mailbox_account_id AND n.alias = f.alias
+        AND n.resolution_generation > f.resolution_generation) AS is_bound,
+    e.size_octets, e.internet_message_id
+FROM mailbox_mutations m
+JOIN mail_folders f ON f.id = m.mail_folder_id
+JOIN stored_emails e ON e.id = m.stored_email_id
+WHERE m.mailbox_account_id = %(account_id)s AND m.stage <> 'Completed' AND m.stage <> 'Abandoned'
+ORDER BY m.recorded_at, array_position(%(order)s::text[], m.mutation::text), m.id
+LIMIT %(limit)s;
+
+-- name: count_attempts
+-- An attempt is about to be made at these, which stand where they stood when they were read (MUT-32, MUT-41).
+UPDATE mailbox_mutations m SET attempt_count = m.attempt_count + 1
+FROM unnest(%(ids)s::uuid[], %(stages)s::text[], %(attempts)s::integer[]) AS r (id, stage, attempts)
+WHERE m.id = r.id AND m.stage = r.stage AND m.attempt_count = r.attempts
+RETURNING m.id;
+
+-- name: stamp_issued
+-- A command that the stage does not tell of is about to go out (MUT-B5).
+UPDATE mailbox_mutations SET issued_at = %(now)s
+WHERE id = ANY(%(ids)s::uuid[]) AND stage = %(stage)s
+RETURNING id;
+
+-- name: advance
+-- A step forward; nothing for a row that stands elsewhere meanwhile (MUT-18, MUT-41).
+UPDATE mailbox_mutations SET
+    stage = %(to)s, stage_changed_at = %(now)s,
+    issued_at = CASE WHEN %(to)s = 'PlacementIssued' THEN %(now)s ELSE issued_at END,
+    requires_source_removal = coalesce(%(removal)s, requires_source_removal),
+    abandoned_from_stage = CASE WHEN %(to)s = 'Abandoned' THEN %(abandoned_from)s END,
+    last_failure_code = CASE WHEN %(to)s = 'Completed' THEN NULL ELSE coalesce(%(code)s, last_failure_code) END
+WHERE id = ANY(%(ids)s::uuid[]) AND stage = %(stage)s
+RETURNING id;
+
+-- name: confirm_placements
+-- The server acknowledged a copy or move; where it named the placement, that is kept (MUT-31).
+UPDATE mailbox_mutations m SET
+    stage = 'PlacementConfirmed', stage_changed_at = %(now)s,
+    placement_uid_validity = CASE WHEN p.uid IS NULL THEN NULL ELSE %(uid_validity)s::bigint END, placement_uid = p.uid
+FROM unnest(%(ids)s::uuid[], %(uids)s::bigint[]) AS p (id, uid)
+WHERE m.id = p.id AND m.stage = 'PlacementIssued'
+RETURNING m.id;
+
+-- name: refuse_placements
+-- The server said that it did not copy or move: these are as they were before, one attempt poorer.
+UPDATE mailbox_mutations SET
+    stage = CASE WHEN attempt_count >= %(bound)s THEN 'Abandoned' ELSE 'Recorded' END, stage_changed_at = %(now)s,
+    abandoned_from_stage = CASE WHEN attempt_count >= %(bound)s THEN 'Recorded' END,
+    issued_at = NULL, requires_source_removal = false, last_failure_code = %(code)s
+WHERE id = ANY(%(ids)s::uuid[]) AND stage = 'PlacementIssued'
+RETURNING id, stage;
+
+-- name: fail_attempts
+-- Attempts failed; whoever spent the last one is given up. An unanswered placement waits for its outcome (MUT-33).
+UPDATE mailbox_mutations SET
+    last_failure_code = CASE WHEN stage = 'PlacementIssued' THEN %(unknown)s ELSE %(code)s END,
+    stage_changed_at = CASE WHEN stage <> 'PlacementIssued' AND attempt_count >= %(bound)s THEN %(now)s
+        ELSE stage_changed_at END,
+    abandoned_from_stage = CASE WHEN stage <> 'PlacementIssued' AND attempt_count >= %(bound)s THEN stage END,
+    stage = CASE WHEN stage <> 'PlacementIssued' AND attempt_count >= %(bound)s THEN 'Abandoned' ELSE stage END
+WHERE id = ANY(%(ids)s::uuid[]) AND stage <> 'Completed' AND stage <> 'Abandoned'
+RETURNING id, stage;
+
+-- name: stamp_unknown
+-- The outcome of these is unknown, said once (MUT-17).
+UPDATE mailbox_mutations SET last_failure_code = %(code)s
+WHERE id = ANY(%(ids)s::uuid[]) AND stage = 'PlacementIssued' AND last_failure_code IS DISTINCT FROM %(code)s;
+
+-- name: abandon_exhausted
+-- Changes whose attempts were all spent by processes that died in them (MUT-32).
+UPDATE mailbox_mutations SET
+    abandoned_from_stage = stage, stage = 'Abandoned', stage_changed_at = %(now)s,
+    last_failure_code = coalesce(last_failure_code, %(code)s)
+WHERE id = ANY(%(ids)s::uuid[]) AND stage NOT IN ('Completed', 'Abandoned', 'PlacementIssued')
+RETURNING id;
+
+-- name: abandon_unreadable
+-- A row that means nothing is not acted on, and must not take a place in every pass (MUT-10).
+UPDATE mailbox_mutations SET
+    abandoned_from_stage = stage, stage = 'Abandoned', stage_changed_at = %(now)s, last_failure_code = %(code)s
+WHERE id = %(id)s AND stage NOT IN ('Completed', 'Abandoned');
+
+-- name: existing_changes
+-- Which of these rows there are.
+SELECT id FROM mailbox_mutations WHERE id = ANY(%(ids)s::uuid[]);
+
+-- Auditing: entries of changes that ended, and records whose time is over (section 11, MUT-B11).
+
+-- name: append_entries
+-- How changes ended; an ending is entered once (MUT-62).
+INSERT INTO mailbox_mutation_audit_entries (
+    id, mutation_record_id, stored_email_id, mailbox_account_id, mutation, outcome, requester_origin,
+    requester_identity, source_folder_path, source_hierarchy_delimiter, source_uid_validity, source_uid,
+    destination_folder_path, destination_hierarchy_delimiter, placement_uid_validity, placement_uid,
+    desired_seen_state, desired_flagged_state, keywords, failure_code, requested_at, completed_at
+)
+SELECT r.id, r.record_id, r.email_id, r.account_id, r.mutation, r.outcome, r.origin, r.identity, r.path, r.delimiter,
+    r.uid_validity, r.uid, r.to_path, r.to_delimiter, r.to_uid_validity, r.to_uid, r.seen, r.flagged,
+    string_to_array(r.keywords, ' '), r.code, r.requested_at, r.completed_at
+FROM unnest(
+    %(ids)s::uuid[], %(record_ids)s::uuid[], %(email_ids)s::uuid[], %(account_ids)s::text[], %(mutations)s::text[],
+    %(outcomes)s::text[], %(origins)s::text[], %(identities)s::text[], %(paths)s::text[], %(delimiters)s::text[],
+    %(uid_validities)s::bigint[], %(uids)s::bigint[], %(to_paths)s::text[], %(to_delimiters)s::text[],
+    %(to_uid_validities)s::bigint[], %(to_uids)s::bigint[], %(seen)s::boolean[], %(flagged)s::boolean[],
+    %(keywords)s::text[], %(codes)s::integer[], %(requested_ats)s::timestamptz[], %(completed_ats)s::timestamptz[]
+) AS r (id, record_id, email_id, account_id, mutation, outcome, origin, identity, path, delimiter, uid_validity, uid,
+    to_path, to_delimiter, to_uid_validity, to_uid, seen, flagged, keywords, code, requested_at, completed_at)
+ON CONFLICT (mutation_record_id, completed_at) DO NOTHING;
+
+-- name: backfill_entries
+-- Entries that were lost between the end of a change and its entry, of what is not too old to be kept (MUT-B10).
+INSERT INTO mailbox_mutation_audit_entries (
+    id, mutation_record_id, stored_email_id, mailbox_account_id, mutation, outcome, requester_origin,
+    requester_identity, source_folder_path, source_hierarchy_delimiter, source_uid_validity, source_uid,
+    destination_folder_path, destination_hierarchy_delimiter, placement_uid_validity, placement_uid,
+    desired_seen_state, desired_flagged_state, keywords, failure_code, requested_at, completed_at
+)
+SELECT gen_random_uuid(), m.id, m.stored_email_id, m.mailbox_account_id, m.mutation,
+    CASE m.stage WHEN 'Completed' THEN 'Performed' ELSE 'Abandoned' END, m.requester_origin, m.requester_identity,
+    f.remote_path, f.hierarchy_delimiter, m.uid_validity, m.uid, m.destination_folder_path,
+    m.destination_hierarchy_delimiter, m.placement_uid_validity, m.placement_uid, m.desired_seen_state,
+    m.desired_flagged_state, m.keywords, CASE m.stage WHEN 'Abandoned' THEN m.last_failure_code END, m.recorded_at,
+    m.stage_changed_at
+FROM mailbox_mutations m
+JOIN mail_folders f ON f.id = m.mail_folder_id
+WHERE m.mailbox_account_id = %(account_id)s AND m.audit_trail_enabled AND m.stage IN ('Completed', 'Abandoned')
+    AND m.stage_changed_at >= %(cutoff)s
+    AND NOT EXISTS (SELECT FROM mailbox_mutation_audit_entries a
+        WHERE a.mutation_record_id = m.id AND a.completed_at = m.stage_changed_at)
+LIMIT %(limit)s
+ON CONFLICT (mutation_record_id, completed_at) DO NOTHING;
+
+-- name: erase_expired_entries
+-- Entries whose time is over, oldest first (MUT-65).
+DELETE FROM mailbox_mutation_audit_entries WHERE id IN (
+    SELECT id FROM mailbox_mutation_audit_entries
+    WHERE mailbox_account_id = %(account_id)s AND completed_at < %(cutoff)s
+    ORDER BY completed_at, id LIMIT %(limit)s);
+
+-- name: prune_completed
+-- Finished changes that were asked for by name; nobody asks for the same under the same name so much later (MUT-B11).
+DELETE FROM mailbox_mutations WHERE id IN (
+    SELECT id FROM mailbox_mutations
+    WHERE mailbox_account_id = %(account_id)s AND stage = 'Completed' AND stage_changed_at < %(cutoff)s
+        AND requester_origin = 'Command'
+    ORDER BY stage_changed_at LIMIT %(limit)s);
