@@ -182,8 +182,19 @@ async def _status(account: str | None, *, as_json: bool) -> None:
                 f"{one.account}: the mail server asked for patience ({one.pause_reason}); "
                 f"next run {moment(one.next_run_at)}"
             )
+    for one in reports:
+        _say_changes(one)
     if any(folder.quarantined for one in reports for folder in one.folders):
         say("Quarantined messages with their reasons: mailkeep status --quarantine")
+
+
+def _say_changes(account: AccountReport) -> None:
+    """What was asked of the mailbox and is not done."""
+    counts = account.changes
+    if counts.unfinished or counts.dead_lettered:
+        stuck = f", {counts.dead_lettered} given up" if counts.dead_lettered else ""
+        waiting = counted(counts.unfinished, "change")
+        say(f"{neutralise(account.account)}: {waiting} waiting{stuck}; see: mailkeep changes list")
 
 
 def _remark(reports: Sequence[AccountReport]) -> None:

@@ -36,13 +36,19 @@ def _text(value: object, *, lines: bool = False) -> str:
     return html.escape(neutralise(str(value), lines=lines), quote=True)
 
 
+def escaped(value: object) -> str:
+    """Any value as text of a page: harmless to terminals, then to HTML."""
+    return _text(value)
+
+
 def page(title: str, body: str, *, query: str = "") -> str:
     """A whole document with the navigation and search box."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<title>{_text(title)} · mailkeep</title><link rel="stylesheet" href="/style.css"></head><body>'
-        '<nav><strong>mailkeep</strong><a href="/">Status</a><form action="/search" method="get" role="search">'
+        '<nav><strong>mailkeep</strong><a href="/">Status</a><a href="/changes">Changes</a>'
+        '<form action="/search" method="get" role="search">'
         f'<input type="search" name="q" aria-label="Search mail" value="{_text(query)}" placeholder="Search mail">'
         f"<button>Search</button></form></nav><main>{body}</main></body></html>"
     )
@@ -84,6 +90,7 @@ def _notice_section(notice: SettingsNotice | None) -> str:
 def _account_section(account: AccountReport, now: datetime) -> str:
     heading = f"<h2>{_text(account.name)} <span class=quiet>{_text(account.account)}</span></h2>"
     phase = "" if account.phase is None else f"<p class=quiet>{_text(_phase_sentence(account, now))}</p>"
+    phase += _changes_line(account, now)
     rows = "".join(_folder_row(folder, now) for folder in account.folders)
     if not rows:
         return heading + phase + "<p>Nothing mirrored yet.</p>"
@@ -92,6 +99,16 @@ def _account_section(account: AccountReport, now: datetime) -> str:
         "<th class=n>Missing<th>Synchronized<th>Compared with the server</tr>"
     )
     return f"{heading}{phase}<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
+
+
+def _changes_line(account: AccountReport, now: datetime) -> str:
+    """What was asked of the mailbox and is not done, with a link; nothing while there is none."""
+    counts, parts = account.changes, []
+    if counts.unfinished:
+        parts.append(f"{counted(counts.unfinished, 'change')} waiting, the oldest asked {age(counts.oldest_at, now)}")
+    if counts.dead_lettered:
+        parts.append(f"{counted(counts.dead_lettered, 'change')} given up")
+    return f'<p><a href="/changes">{_text("; ".join(parts))}</a></p>' if parts else ""
 
 
 _PHASES = {
