@@ -165,6 +165,7 @@ class App:
             try:
                 yield mailkeep
             finally:
+                await mailkeep.access.close()
                 await mailkeep.embeddings.close()
 
     def accounts(self, account_id: str | None = None) -> tuple[AccountSettings, ...]:

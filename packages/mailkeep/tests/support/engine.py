@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from mailkeep.config import AccountSettings, Settings
 from mailkeep.db import Database
 from mailkeep.imap import Timeouts
 from mailkeep.sync import AccountOutcome, FolderOutcome, Progress, Resources, open_access, open_resources, run_account
+from mailkeep.sync.resources import utc_now
 
 QUICK = {"base_delay": "10ms", "max_delay": "20ms"}
 FAST = Timeouts(connect=10, idle=10, command=30, farewell=0.5)
@@ -26,12 +28,17 @@ def settings_with(*accounts: AccountSettings, **bounds: Any) -> Settings:
 
 
 @asynccontextmanager
-async def engine(db: Database, home: Path, *accounts: AccountSettings, **bounds: Any) -> AsyncIterator[Resources]:
+async def engine(
+    db: Database, home: Path, *accounts: AccountSettings, now: Callable[[], datetime] = utc_now, **bounds: Any
+) -> AsyncIterator[Resources]:
     """Resources with quick retries. The password is where `account_at` says: in the environment."""
     settings = settings_with(*accounts, **bounds)
-    access = open_access(db, settings, home, timeouts=FAST)
-    async with open_resources(db, settings, home, access=access) as resources:
-        yield resources
+    access = open_access(db, settings, home, timeouts=FAST, now=now)
+    async with open_resources(db, settings, home, access=access, now=now) as resources:
+        try:
+            yield resources
+        finally:
+            await access.close()
 
 
 async def run_once(

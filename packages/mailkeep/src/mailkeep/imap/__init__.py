@@ -1,7 +1,8 @@
-"""IMAP, read only: a session type that can list, examine, search and fetch, one that can only wait, and nothing else.
+"""IMAP: a session type that can list, examine, search and fetch, one that can only wait, and nothing else.
 
 `session.py` and `watching.py` have the commands on top of `connection.py`, `model.py` the values, `names.py` the names.
-Only this package imports imapclient, and nothing here can change a mailbox.
+Only this package imports imapclient, and nothing that is named here can change a mailbox: `writing.py` has the type
+that can, for `mutations` and for the connection that `sync.writing` keeps for it.
 """
 
 from mailkeep.imap.advice import Advice, PauseReason

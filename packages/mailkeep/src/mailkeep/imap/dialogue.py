@@ -1,8 +1,9 @@
 """Commands and their answers over a signed-in stream.
 
 Only the verbs below can be sent. There is no STORE, APPEND, COPY, MOVE, EXPUNGE, SELECT, CREATE or DELETE here, no way
-to name one, and a FETCH of a body goes out only as BODY.PEEK (SYNC-29). Why IMAPClient's own command methods are not
-used after sign-in is recorded in docs/decisions/0004-reading-imap.md.
+to name one, and a FETCH of a body goes out only as BODY.PEEK (SYNC-29); `writing.py` has the one channel that changes
+mailboxes, with a closed list of its own. Why IMAPClient's own command methods are not used after sign-in is recorded in
+docs/decisions/0004-reading-imap.md.
 """
 
 from __future__ import annotations
@@ -153,11 +154,15 @@ class Dialogue:
                 self._read(command, tags, ended)
         return [ended[tag] for tag in tags]
 
+    def _may_send(self, verb: bytes, line: bytes) -> bool:
+        """Whether this kind of session has such a command. A body is fetched only as BODY.PEEK, by any of them."""
+        return verb in self.verbs and not (verb == b"UID FETCH" and _MARKING_BODY.search(line))
+
     def _send(self, tag: bytes, command: Command) -> None:
         line = b" ".join(part for part in command.parts if not isinstance(part, Literal))
         verb = _VERB.match(line)
-        if verb is None or verb[0] not in self.verbs or (verb[0] == b"UID FETCH" and _MARKING_BODY.search(line)):
-            raise AssertionError("a read-only session has no such command")
+        if verb is None or not self._may_send(verb[0], line):
+            raise AssertionError("this session has no such command")
         self.commands_sent += 1
         out = bytearray(tag)
         for part in command.parts:

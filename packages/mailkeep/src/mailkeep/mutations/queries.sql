@@ -383,11 +383,11 @@ RETURNING id;
 -- name: advance
 -- A step forward; nothing for a row that stands elsewhere meanwhile (MUT-18, MUT-41).
 UPDATE mailbox_mutations SET
-    stage = %(to)s, stage_changed_at = %(now)s,
-    issued_at = CASE WHEN %(to)s = 'PlacementIssued' THEN %(now)s ELSE issued_at END,
-    requires_source_removal = coalesce(%(removal)s, requires_source_removal),
-    abandoned_from_stage = CASE WHEN %(to)s = 'Abandoned' THEN %(abandoned_from)s END,
-    last_failure_code = CASE WHEN %(to)s = 'Completed' THEN NULL ELSE coalesce(%(code)s, last_failure_code) END
+    stage = %(to)s::text, stage_changed_at = %(now)s::timestamptz,
+    issued_at = CASE WHEN %(to)s::text = 'PlacementIssued' THEN %(now)s::timestamptz ELSE issued_at END,
+    requires_source_removal = coalesce(%(removal)s::boolean, requires_source_removal),
+    abandoned_from_stage = CASE WHEN %(to)s::text = 'Abandoned' THEN %(abandoned_from)s::text END,
+    last_failure_code = CASE WHEN %(to)s::text = 'Completed' THEN NULL ELSE coalesce(%(code)s::integer, last_failure_code) END
 WHERE id = ANY(%(ids)s::uuid[]) AND stage = %(stage)s
 RETURNING id;
 
@@ -403,17 +403,17 @@ RETURNING m.id;
 -- name: refuse_placements
 -- The server said that it did not copy or move: these are as they were before, one attempt poorer.
 UPDATE mailbox_mutations SET
-    stage = CASE WHEN attempt_count >= %(bound)s THEN 'Abandoned' ELSE 'Recorded' END, stage_changed_at = %(now)s,
+    stage = CASE WHEN attempt_count >= %(bound)s THEN 'Abandoned' ELSE 'Recorded' END, stage_changed_at = %(now)s::timestamptz,
     abandoned_from_stage = CASE WHEN attempt_count >= %(bound)s THEN 'Recorded' END,
-    issued_at = NULL, requires_source_removal = false, last_failure_code = %(code)s
+    issued_at = NULL, requires_source_removal = false, last_failure_code = %(code)s::integer
 WHERE id = ANY(%(ids)s::uuid[]) AND stage = 'PlacementIssued'
 RETURNING id, stage;
 
 -- name: fail_attempts
 -- Attempts failed; whoever spent the last one is given up. An unanswered placement waits for its outcome (MUT-33).
 UPDATE mailbox_mutations SET
-    last_failure_code = CASE WHEN stage = 'PlacementIssued' THEN %(unknown)s ELSE %(code)s END,
-    stage_changed_at = CASE WHEN stage <> 'PlacementIssued' AND attempt_count >= %(bound)s THEN %(now)s
+    last_failure_code = CASE WHEN stage = 'PlacementIssued' THEN %(unknown)s::integer ELSE %(code)s::integer END,
+    stage_changed_at = CASE WHEN stage <> 'PlacementIssued' AND attempt_count >= %(bound)s THEN %(now)s::timestamptz
         ELSE stage_changed_at END,
     abandoned_from_stage = CASE WHEN stage <> 'PlacementIssued' AND attempt_count >= %(bound)s THEN stage END,
     stage = CASE WHEN stage <> 'PlacementIssued' AND attempt_count >= %(bound)s THEN 'Abandoned' ELSE stage END
@@ -422,21 +422,21 @@ RETURNING id, stage;
 
 -- name: stamp_unknown
 -- The outcome of these is unknown, said once (MUT-17).
-UPDATE mailbox_mutations SET last_failure_code = %(code)s
-WHERE id = ANY(%(ids)s::uuid[]) AND stage = 'PlacementIssued' AND last_failure_code IS DISTINCT FROM %(code)s;
+UPDATE mailbox_mutations SET last_failure_code = %(code)s::integer
+WHERE id = ANY(%(ids)s::uuid[]) AND stage = 'PlacementIssued' AND last_failure_code IS DISTINCT FROM %(code)s::integer;
 
 -- name: abandon_exhausted
 -- Changes whose attempts were all spent by processes that died in them (MUT-32).
 UPDATE mailbox_mutations SET
-    abandoned_from_stage = stage, stage = 'Abandoned', stage_changed_at = %(now)s,
-    last_failure_code = coalesce(last_failure_code, %(code)s)
+    abandoned_from_stage = stage, stage = 'Abandoned', stage_changed_at = %(now)s::timestamptz,
+    last_failure_code = coalesce(last_failure_code, %(code)s::integer)
 WHERE id = ANY(%(ids)s::uuid[]) AND stage NOT IN ('Completed', 'Abandoned', 'PlacementIssued')
 RETURNING id;
 
 -- name: abandon_unreadable
 -- A row that means nothing is not acted on, and must not take a place in every pass (MUT-10).
 UPDATE mailbox_mutations SET
-    abandoned_from_stage = stage, stage = 'Abandoned', stage_changed_at = %(now)s, last_failure_code = %(code)s
+    abandoned_from_stage = stage, stage = 'Abandoned', stage_changed_at = %(now)s::timestamptz, last_failure_code = %(code)s::integer
 WHERE id = %(id)s AND stage NOT IN ('Completed', 'Abandoned');
 
 -- name: existing_changes

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from mailkeep.config import AccountSettings, DataEncryptionSettings, PipelineClass, ResilienceSettings
 from mailkeep.errors import MailServerUnavailable, PipelineRejected
 from mailkeep.imap import AskedToComeBack, ReadOnlySession, Timeouts, WatchingSession
+from mailkeep.imap.writing import WritingSession
 from mailkeep.oauth import AccessTokens
 from mailkeep.resilience import BreakerState, Conduct, Pipeline, Pipelines
-from mailkeep.sync.credentials import open_session, open_watch
+from mailkeep.sync.credentials import open_session, open_watch, open_writing
 from mailkeep.sync.gate import Gates
+from mailkeep.sync.writing import Writer
 
 T = TypeVar("T")
 
@@ -49,6 +53,7 @@ class Access:
     pipelines: Pipelines
     home: Path
     timeouts: Timeouts
+    _writers: dict[str, Writer] = field(default_factory=dict)
 
     async def session(self, account: AccountSettings, ring: DataEncryptionSettings) -> ReadOnlySession:
         """A signed-in session, its credential resolved anew at every attempt. The caller is inside of the gate."""
@@ -61,6 +66,21 @@ class Access:
         return await self._established(
             account, lambda: open_watch(account, self.tokens, ring, self.home, timeouts=self.timeouts)
         )
+
+    def writer(self, account: AccountSettings, ring: DataEncryptionSettings, *, idle_period: timedelta) -> Writer:
+        """The one connection that changes this account's mailbox, opened when it is needed (MUT-7).
+
+        It follows the settings it is asked with; a connection that was opened with others is closed first.
+        """
+        gate = self.gates.of(account)
+        found = self._writers.setdefault(account.account_id, Writer(gate, idle_period=idle_period))
+        found.follow(account, gate, partial(self._writing, account, ring), idle_period=idle_period)
+        return found
+
+    async def close(self) -> None:
+        """End the connections that are kept between uses."""
+        for writer in self._writers.values():
+            await writer.close()
 
     @asynccontextmanager
     async def visit(self, account: AccountSettings, ring: DataEncryptionSettings) -> AsyncIterator[ReadOnlySession]:
@@ -86,6 +106,11 @@ class Access:
     def breakers(self, account: AccountSettings) -> dict[PipelineClass, BreakerState]:
         """The circuit breakers of an account's server and of its authorization server, as far as they were called."""
         return self.pipelines.breakers(counterpart(account)) | self.pipelines.breakers(account.account_id)
+
+    async def _writing(self, account: AccountSettings, ring: DataEncryptionSettings) -> WritingSession:
+        return await self._established(
+            account, lambda: open_writing(account, self.tokens, ring, self.home, timeouts=self.timeouts)
+        )
 
     async def _established(self, account: AccountSettings, work: Callable[[], Awaitable[T]]) -> T:
         line = self.pipelines.of(PipelineClass.MAILBOX_SESSION_ESTABLISHMENT, counterpart(account), ESTABLISHMENT)

@@ -8,9 +8,10 @@ from typing import TypeVar
 from mailkeep.config import AccountSettings, DataEncryptionSettings, resolve_secret
 from mailkeep.errors import ConfigurationRefused, LoginRejected
 from mailkeep.imap import ReadOnlySession, Timeouts, WatchingSession
+from mailkeep.imap.writing import WritingSession
 from mailkeep.oauth import AccessTokens
 
-S = TypeVar("S", ReadOnlySession, WatchingSession)
+S = TypeVar("S", ReadOnlySession, WatchingSession, WritingSession)
 
 
 async def open_session(
@@ -28,6 +29,13 @@ async def open_watch(
 ) -> WatchingSession:
     """A signed-in session that can only wait; as `open_session` otherwise."""
     return await _open(WatchingSession, account, tokens, ring, home, timeouts)
+
+
+async def open_writing(
+    account: AccountSettings, tokens: AccessTokens, ring: DataEncryptionSettings, home: Path, *, timeouts: Timeouts
+) -> WritingSession:
+    """A signed-in session that can change the mailbox; as `open_session` otherwise (MUT-3)."""
+    return await _open(WritingSession, account, tokens, ring, home, timeouts)
 
 
 async def _open(

@@ -41,6 +41,8 @@ class AccountGate:
         self._watching = 0
         self._most_watching = capacity
         self._pause = pause
+        self.crowded: Callable[[], None] = lambda: None
+        """Called when somebody finds no connection free: whoever keeps one idle gives it up (MUT-7)."""
 
     def resize(self, capacity: int) -> None:
         """Another budget from now on; connections beyond a smaller one are not replaced when they end."""
@@ -79,6 +81,8 @@ class AccountGate:
         """Take a connection of the budget. Raises AskedToComeBack during a pause, and MailServerUnavailable when
         none becomes free in CONNECTION_WAIT_SECONDS."""
         self.check()
+        if self._slots.locked():
+            self.crowded()
         try:
             async with asyncio.timeout(CONNECTION_WAIT_SECONDS):
                 await self._slots.acquire()

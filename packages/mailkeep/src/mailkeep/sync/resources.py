@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,7 +68,11 @@ async def open_resources(
 ) -> AsyncIterator[Resources]:
     """Resources on an open database, until the end of the block. `access` is the process's own, where it has one."""
     bounds = settings.mail_synchronization
-    async with Preparer() as preparer:
+    way = access or open_access(db, settings, home, now=now)
+    async with AsyncExitStack() as stack:
+        preparer = await stack.enter_async_context(Preparer())
+        if access is None:
+            stack.push_async_callback(way.close)
         yield Resources(
             db=db,
             settings=settings,
@@ -76,7 +80,7 @@ async def open_resources(
             preparer=preparer,
             in_flight=InFlight(bounds.max_in_flight_raw_mime_bytes),
             ceiling=StorageCeiling(bounds.max_stored_content_bytes),
-            access=access or open_access(db, settings, home, now=now),
+            access=way,
             stopping=asyncio.Event(),
             now=now,
         )

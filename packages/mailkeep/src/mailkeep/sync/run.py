@@ -25,6 +25,7 @@ from mailkeep.mailbox import (
     recommit_checkpoints,
 )
 from mailkeep.mutations.placements import expectations, release_waiting
+from mailkeep.sync.changes import carry_out_changes, tidy_changes
 from mailkeep.sync.folder_run import FolderTurn, run_folder
 from mailkeep.sync.folders import Target, names_too_long, resolve_folders
 from mailkeep.sync.link import Link
@@ -53,11 +54,14 @@ async def run_account(
     """
     account = mirrored_account(resources, account_id)
     async with account_lease(resources.db, account_id):
+        changes = await carry_out_changes(resources, account)
+        await tidy_changes(resources, account)
         run = _AccountRun(resources, account, Meter(account_id, progress))
         try:
-            return await run.rounds(until_complete=until_complete)
+            outcome = await run.rounds(until_complete=until_complete)
         finally:
             await run.close()
+        return replace(outcome, failure_code=outcome.failure_code or changes.failure_code)
 
 
 @dataclass(frozen=True, slots=True)
