@@ -95,8 +95,11 @@ async def expectations(db: Database, account_id: AccountId) -> Expectations:
 
 async def expected_placements(
     db: Database, binding: FolderBinding, *, uid_validity: UidValidity, through: int
-) -> list[ExpectedPlacement]:
-    """The placements in a folder up to a UID that are to be settled, ascending; one query, mostly without an answer."""
+) -> tuple[list[ExpectedPlacement], int]:
+    """The placements in a folder up to a UID that are to be settled, ascending, and the last UID stored of it.
+
+    One query, mostly without an answer.
+    """
     values = {
         "account_id": binding.account_id,
         "path": binding.remote_path,
@@ -106,11 +109,28 @@ async def expected_placements(
         "limit": PLACEMENTS_AT_ONCE,
     }
     async with db.connection() as connection:
-        cursor = await connection.execute(_SQL["expected_placements"], values)
-        return [
-            ExpectedPlacement(row[0], row[1], Mutation(row[2]), Stage(row[3]), row[4], row[5], Uid(row[6]), *row[7:])
-            for row in await cursor.fetchall()
-        ]
+        rows = await (await connection.execute(_SQL["expected_placements"], values)).fetchall()
+    found = [
+        ExpectedPlacement(row[1], row[2], Mutation(row[3]), Stage(row[4]), row[5], row[6], Uid(row[7]), row[8], row[9])
+        for row in rows
+        if row[1] is not None
+    ]
+    return found, rows[0][0] or 0
+
+
+async def met_placements(
+    db: Database, binding: FolderBinding, *, uid_validity: UidValidity, low: int, high: int
+) -> list[Uid]:
+    """The relocations that were met already within these UIDs."""
+    values = {
+        "account_id": binding.account_id,
+        "path": binding.remote_path,
+        "uid_validity": uid_validity,
+        "low": low,
+        "high": high,
+    }
+    async with db.connection() as connection:
+        return [row[0] for row in await (await connection.execute(_SQL["met_placements"], values)).fetchall()]
 
 
 async def carry_placed(

@@ -26,9 +26,11 @@ async def join_placements(work: FolderWork, hits: UidSet) -> UidSet:
     Also what lies at no hit is looked for: below the checkpoint, where it was passed over, or beyond an earliest date.
     """
     through = _reach(work, hits)
-    found = await expected.expected_placements(
+    found, highest = await expected.expected_placements(
         work.resources.db, work.binding, uid_validity=work.uid_validity, through=through
     )
+    if beyond := hits.between(1, highest):
+        hits = await _without_met(work, hits, beyond)
     if not found:
         return hits
     work.joined_through = through
@@ -57,7 +59,7 @@ async def settle_placements(work: FolderWork, *, reached_end: bool) -> None:
     if work.joined_through is None:
         return
     through = work.joined_through if reached_end else work.checkpoint.last_seen_uid or 0
-    found = await expected.expected_placements(
+    found, _ = await expected.expected_placements(
         work.resources.db, work.binding, uid_validity=work.uid_validity, through=through
     )
     missed = [one for one in found if one.treatment is Treatment.ORDINARY]
@@ -72,6 +74,15 @@ async def settle_placements(work: FolderWork, *, reached_end: bool) -> None:
         disposition=Disposition(work.account.remotely_deleted_email_disposition.value),
         now=work.resources.now(),
     )
+
+
+async def _without_met(work: FolderWork, hits: UidSet, beyond: UidSet) -> UidSet:
+    """`hits` without what a run that was cut short took over `beyond` its checkpoint."""
+    low, high = beyond.ranges[0][0], beyond.ranges[-1][1]
+    met = await expected.met_placements(
+        work.resources.db, work.binding, uid_validity=work.uid_validity, low=low, high=high
+    )
+    return UidSet.of(UidSet.of(met).absent(hits)) if met else hits
 
 
 async def _look_at(work: FolderWork, placements: Sequence[ExpectedPlacement]) -> dict[Uid, Flags | None]:

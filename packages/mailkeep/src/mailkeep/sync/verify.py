@@ -35,6 +35,7 @@ from mailkeep.mailbox import (
 from mailkeep.sync.folders import Target, resolve_folders
 from mailkeep.sync.intake import quarantine_faulty
 from mailkeep.sync.link import Link
+from mailkeep.sync.placements import join_placements
 from mailkeep.sync.plan import fresh_checkpoint
 from mailkeep.sync.queries import account_lease
 from mailkeep.sync.refetch import refetch
@@ -306,5 +307,6 @@ async def _fill(folder: _Folder, holes: UidSet, held: Held) -> None:
         checkpoint=folder.checkpoint or fresh_checkpoint(state_of(selected)),
         octets=WITHOUT_BOUND,
     )
-    result = await refetch(work, [uid for uid in holes if uid not in held.buried])
+    wanting = UidSet.of(uid for uid in holes if uid not in held.buried)
+    result = await refetch(work, list(await join_placements(work, wanting)))
     await quarantine_faulty(work, result.faulty, {})
