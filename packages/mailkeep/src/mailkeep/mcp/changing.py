@@ -97,9 +97,11 @@ class GetMailChangesArguments(Arguments):
     """Arguments of get_mail_changes."""
 
     change_record_ids: list[StrictStr] | None = Field(
-        default=None, description="1 to 500 change_record_id of earlier answers. Either this or request_id."
+        default=None, description="1 to 500 change_record_id of earlier answers. Either this or of_request_id."
     )
-    request_id: StrictStr | None = Field(default=None, description="All changes that this request asked for.")
+    of_request_id: StrictStr | None = Field(
+        default=None, description="All changes of the call that was answered with this request_id."
+    )
 
 
 class UndoMailChangeArguments(GetMailChangesArguments):
@@ -281,7 +283,7 @@ async def _changes(app: App, given: GetMailChangesArguments) -> BaseModel:
         app.db,
         app.settings,
         change_ids=given.change_record_ids or (),
-        of_request=given.request_id,
+        of_request=given.of_request_id,
         caller=Caller.TOOL,
     )
     states = Counter(ChangeState(one.record.lifecycle.value) for one in found)
@@ -293,7 +295,7 @@ async def _changes(app: App, given: GetMailChangesArguments) -> BaseModel:
 
 
 async def _undo(app: App, given: UndoMailChangeArguments) -> BaseModel:
-    wish = UndoWish(given.change_record_ids or (), of_request=given.request_id, caller=Caller.TOOL)
+    wish = UndoWish(given.change_record_ids or (), of_request=given.of_request_id, caller=Caller.TOOL)
     if given.preview:
         found = await mutations.preview_undo(app.db, app.settings, wish)
     else:

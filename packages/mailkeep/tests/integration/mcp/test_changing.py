@@ -169,11 +169,11 @@ async def test_emails_are_previewed_moved_looked_after_and_moved_back(app: App) 
             client, "get_mail_changes", change_record_ids=[one["change_record_id"] for one in archived["changes"][:2]]
         )
         assert by_id["states"] == [{"state": "pending", "count": 2}]
-        undone = await call(client, "undo_mail_change", request_id="a1", preview=True)
+        undone = await call(client, "undo_mail_change", of_request_id="a1", preview=True)
         assert {one["outcome"] for one in undone["undone"]} == {"withdrawn"}
-        undone = await call(client, "undo_mail_change", request_id="a1")
+        undone = await call(client, "undo_mail_change", of_request_id="a1")
         assert (undone["undone_count"], undone["is_preview"]) == (3, False)
-        after = await call(client, "get_mail_changes", request_id="a1")
+        after = await call(client, "get_mail_changes", of_request_id="a1")
         assert after["states"] == [{"state": "dead-lettered", "count": 3}]
         assert {one["failure_code"] for one in after["changes"]} == {25008}
         assert after["changes"][0]["failure"] == "it was taken back before anything was sent"
@@ -200,7 +200,7 @@ async def test_copying_deleting_and_undoing_are_permitted_by_the_messages_own_ac
             app.db, "UPDATE mailbox_mutations SET stage = 'Completed', placement_uid = 9, placement_uid_validity = 1"
         )
         assert "56004" in await refused(client, "delete_emails", stored_email_ids=texts(mine))
-        assert "58002" in await refused(client, "undo_mail_change", request_id="c1")
+        assert "58002" in await refused(client, "undo_mail_change", of_request_id="c1")
         deleted = await call(client, "delete_emails", stored_email_ids=texts(other))
         assert deleted["changes"][0]["change"] == "delete"
         found = await call(client, "delete_emails", stored_email_ids=texts([*other, *mine]), preview=True)
@@ -216,7 +216,7 @@ async def test_answers_and_calls_are_bounded(app: App) -> None:
     async with connected(app) as client:
         result = await call(client, "delete_emails", stored_email_ids=texts(ids), request_id="d1")
         assert (result["change_count"], len(result["changes"])) == (130, 100)
-        found = await call(client, "get_mail_changes", request_id="d1")
+        found = await call(client, "get_mail_changes", of_request_id="d1")
         assert (found["change_count"], len(found["changes"]), found["states"][0]["count"]) == (130, 100, 130)
         too_many = ["not read"] * 501
         assert "51012" in await refused(client, "delete_emails", stored_email_ids=too_many)

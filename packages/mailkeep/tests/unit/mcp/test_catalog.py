@@ -112,8 +112,8 @@ def test_argument_names_are_the_contract_s() -> None:
         "archive_emails": changing,
         "trash_emails": changing,
         "delete_emails": changing,
-        "undo_mail_change": {"change_record_ids", "request_id", "preview"},
-        "get_mail_changes": {"change_record_ids", "request_id"},
+        "undo_mail_change": {"change_record_ids", "of_request_id", "preview"},
+        "get_mail_changes": {"change_record_ids", "of_request_id"},
         "list_accounts": set(),
         "list_emails": scope | filters | {"direction", "page_size", "cursor"},
         "search_emails": scope
