@@ -10,6 +10,8 @@ from fastapi.responses import JSONResponse, Response
 from mailkeep.app import App
 from mailkeep.embeddings import forecast_json, render_metrics, report_json
 from mailkeep.errors import EmbeddingsNotDeclared, ReindexRefused
+from mailkeep.mutations import metrics as recognition
+from mailkeep.mutations import signals
 
 PATH: Final = "/api/admin/embeddings"
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -49,7 +51,8 @@ async def _cancel(request: Request) -> Any:
 
 
 async def _metrics() -> Response:
-    return Response(render_metrics(), media_type=METRICS_TYPE)
+    rendered = render_metrics() + recognition.render_metrics() + signals.render_metrics()
+    return Response(rendered, media_type=METRICS_TYPE)
 
 
 async def _conflict(_: Request, error: Exception) -> Response:

@@ -20,6 +20,7 @@ from mailkeep.config.accounts import SynchronizationMode
 from mailkeep.errors import AccountHeldElsewhere, MailkeepError
 from mailkeep.imap import PauseReason
 from mailkeep.sync.model import AccountOutcome, FolderOutcome, Phase, Progress
+from mailkeep.sync.prompt import PromptChanges
 from mailkeep.sync.push import PushMode, Watch
 from mailkeep.sync.resources import Resources
 from mailkeep.sync.run import run_account
@@ -147,13 +148,19 @@ class Supervisor:
 
     async def run(self) -> None:
         """Supervise until `stop`, then drain for at most `shutdown_drain_timeout` and cancel the rest (SYNC-10)."""
+        prompt = PromptChanges(self._resources, self._settings, self.wake)
+        changes = asyncio.create_task(prompt.run(), name="prompt changes")
         try:
             while not self._resources.stopping.is_set():
                 self._start_missing()
                 await self._pause(self._settings().mail_synchronization.interval)
         finally:
             self.stop()
-            await self._drain()
+            try:
+                await self._drain()
+            finally:
+                changes.cancel()
+                await asyncio.gather(changes, return_exceptions=True)
 
     def _start_missing(self) -> None:
         for settings in self._settings().mail_synchronization.accounts:
@@ -238,7 +245,8 @@ class Supervisor:
         for folder in outcome.folders:
             account.folders[folder.alias] = FolderReport(folder, outcome.finished_at)
         account.failures = account.failures + 1 if outcome.is_failed else 0
-        account.failure_code = next((folder.failure_code for folder in outcome.folders if folder.failure_code), None)
+        codes = [outcome.failure_code, *(folder.failure_code for folder in outcome.folders)]
+        account.failure_code = next((code for code in codes if code), None)
         return outcome
 
     async def _watch(self, account: _Account, settings: Settings, outcome: AccountOutcome) -> None:
