@@ -108,11 +108,11 @@ WHERE m.requester_origin = 'Command' AND m.requester_identity = %(identity)s
 ORDER BY m.id
 LIMIT %(limit)s;
 
--- name: withdraw_change
--- Undoing: end a change that nothing was sent for.
+-- name: withdraw_changes
+-- Undoing: end changes that nothing was sent for.
 UPDATE mailbox_mutations SET
     stage = 'Abandoned', stage_changed_at = %(now)s, abandoned_from_stage = 'Recorded', last_failure_code = %(code)s
-WHERE id = %(id)s AND stage = 'Recorded' AND attempt_count = 0 AND issued_at IS NULL;
+WHERE id = ANY(%(ids)s::uuid[]) AND stage = 'Recorded' AND attempt_count = 0 AND issued_at IS NULL;
 
 -- name: standings
 -- Undoing: where the messages of changes are now, and whether another change takes them out of there.
@@ -135,12 +135,11 @@ JOIN stored_emails e ON e.mail_folder_id = f.id AND e.uid_validity = m.placement
 WHERE m.id = ANY(%(ids)s::uuid[]) AND m.mutation = 'copy' AND m.placement_observed_at IS NOT NULL
   AND e.remote_expunge_observed_at IS NULL;
 
--- name: folder_of_change
--- Undoing: the folder that a change took its message from.
-SELECT f.id, f.mailbox_account_id, f.alias, f.resolution_generation, f.remote_path, f.hierarchy_delimiter
-FROM mailbox_mutations m
-JOIN mail_folders f ON f.id = m.mail_folder_id
-WHERE m.id = %(id)s;
+-- name: folders_of_changes
+-- Undoing: the folders that changes took their messages from.
+SELECT id, mailbox_account_id, alias, resolution_generation, remote_path, hierarchy_delimiter
+FROM mail_folders
+WHERE id = ANY(%(folder_ids)s::bigint[]);
 
 -- name: list_outstanding
 -- Operators: a page of changes that are not completed, the last recorded first.

@@ -15,7 +15,7 @@ from typing import Final
 from uuid import UUID
 
 from mailkeep.config import AccountKind, Settings
-from mailkeep.db import Database, load_queries
+from mailkeep.db import Connection, Database, load_queries
 from mailkeep.errors import (
     MailChangeImpossible,
     MailChangeUnknown,
@@ -84,7 +84,7 @@ async def undo(db: Database, settings: Settings, wish: UndoWish, *, now: datetim
     """Undo changes, in the order in which they were named; all inverses are recorded together or none.
 
     Raises MailChangeInvalid, MailChangeUnknown, MailChangeImpossible with the reason, and what `ask` raises of
-    permission and room. Withdrawing happens last, so that a refusal leaves everything as it was.
+    permission and room; then everything is as it was.
     """
     planned = await _plan(db, settings, wish)
     requests = [
@@ -98,18 +98,41 @@ async def undo(db: Database, settings: Settings, wish: UndoWish, *, now: datetim
         for change, inverse in planned
         if isinstance(inverse, Inverse)
     ]
-    room = room_for(
-        [one.record.account_id for one, inverse in planned if isinstance(inverse, Inverse)], caller=wish.caller
-    )
-    recorded = await record_changes(db, requests, now=now, guard=room)
+    recorded = await _carry_out(db, planned, requests, caller=wish.caller, now=now)
     inverses = {one.undoes_mutation_id: one.id for one in recorded}
-    shown = {one.record.id: one for one in await changes_named(db, list(inverses.values()))}
+    ids = [change.record.id for change, _ in planned]
+    shown = {one.record.id: one for one in await changes_named(db, [*ids, *inverses.values()])}
     return [
-        Undone(change, UndoOutcome.RECORDED, shown.get(inverses[change.record.id]))
+        Undone(shown.get(change.record.id, change), UndoOutcome.RECORDED, shown.get(inverses[change.record.id]))
         if isinstance(inverse, Inverse)
-        else await _settled(db, change, inverse, now=now)
+        else Undone(shown.get(change.record.id, change), inverse)
         for change, inverse in planned
     ]
+
+
+async def _carry_out(
+    db: Database,
+    planned: Sequence[tuple[Change, Inverse | UndoOutcome]],
+    requests: Sequence[ChangeRequest],
+    *,
+    caller: Caller,
+    now: datetime,
+) -> list[MutationRecord]:
+    """Withdraw what has not begun and record the ways back of the rest, in one transaction."""
+    withdrawn = [change.record.id for change, inverse in planned if inverse is UndoOutcome.WITHDRAWN]
+    room = room_for([change.record.account_id for change, one in planned if isinstance(one, Inverse)], caller=caller)
+
+    async def guard(connection: Connection) -> None:
+        await room(connection)
+        values = {"ids": withdrawn, "code": MutationWithdrawn.code, "now": now}
+        if withdrawn and (await connection.execute(_SQL["withdraw_changes"], values)).rowcount < len(withdrawn):
+            raise MailChangeImpossible("a change has just begun; undo it when it has ended")
+
+    if requests:
+        return await record_changes(db, requests, now=now, guard=guard)
+    async with db.connection() as connection:
+        await guard(connection)
+    return []
 
 
 async def preview_undo(db: Database, settings: Settings, wish: UndoWish) -> list[Undone]:
@@ -120,20 +143,6 @@ async def preview_undo(db: Database, settings: Settings, wish: UndoWish) -> list
     ]
 
 
-async def _settled(db: Database, change: Change, outcome: UndoOutcome, *, now: datetime) -> Undone:
-    if outcome is UndoOutcome.WITHDRAWN and not await _withdraw(db, change.record.id, now=now):
-        raise MailChangeImpossible("the change has just begun; undo it when it has ended")
-    (current,) = await changes_named(db, [change.record.id])
-    return Undone(current, outcome)
-
-
-async def _withdraw(db: Database, change_id: UUID, *, now: datetime) -> bool:
-    """End a change that nothing was sent for; False when something may have been sent meanwhile."""
-    async with db.connection() as connection:
-        values = {"id": change_id, "code": MutationWithdrawn.code, "now": now}
-        return (await connection.execute(_SQL["withdraw_change"], values)).rowcount == 1
-
-
 async def _plan(db: Database, settings: Settings, wish: UndoWish) -> list[tuple[Change, Inverse | UndoOutcome]]:
     named = await readable_changes(
         db, settings, change_ids=wish.change_ids, of_request=wish.of_request, caller=wish.caller
@@ -142,6 +151,7 @@ async def _plan(db: Database, settings: Settings, wish: UndoWish) -> list[tuple[
     changes = named if wish.change_ids else list(reversed(named))
     standings = await _standings(db, changes)
     copies = await _copies(db, changes)
+    sources = await _sources(db, changes)
     bindings: dict[str, list[FolderBinding]] = {}
     planned: list[tuple[Change, Inverse | UndoOutcome]] = []
     for change in changes:
@@ -153,8 +163,7 @@ async def _plan(db: Database, settings: Settings, wish: UndoWish) -> list[tuple[
             raise MailChangeUnknown("there is no such change of readable mail")
         inverse = inverse_of(record, standings[record.id], copy=copies.get(record.id))
         if isinstance(inverse, _MoveBack):
-            source = await _binding(db, record)
-            destination = destination_at(account, bindings[record.account_id], source)
+            destination = destination_at(account, bindings[record.account_id], sources[record.source.folder_id])
             inverse = Inverse(record.stored_email_id, placing_terms(Mutation.RELOCATE, account, destination))
         elif isinstance(inverse, _DeleteCopy):
             terms = Terms(Mutation.DELETE, local_disposition=account.authored_delete_email_disposition)
@@ -264,10 +273,13 @@ async def _copies(db: Database, changes: Sequence[Change]) -> dict[UUID, UUID]:
         return dict(await cursor.fetchall())
 
 
-async def _binding(db: Database, record: MutationRecord) -> FolderBinding:
+async def _sources(db: Database, changes: Sequence[Change]) -> dict[FolderId, FolderBinding]:
+    """The folders that the changes are about, as they were bound then."""
     async with db.connection() as connection:
-        cursor = await connection.execute(_SQL["folder_of_change"], {"id": record.id})
-        row = await cursor.fetchone()
-    if row is None:
-        raise MailChangeUnknown("there is no such change of readable mail")
-    return FolderBinding(FolderId(row[0]), AccountId(row[1]), row[2], row[3], row[4], row[5])
+        cursor = await connection.execute(
+            _SQL["folders_of_changes"], {"folder_ids": sorted({one.record.source.folder_id for one in changes})}
+        )
+        return {
+            FolderId(row[0]): FolderBinding(FolderId(row[0]), AccountId(row[1]), row[2], row[3], row[4], row[5])
+            for row in await cursor.fetchall()
+        }
