@@ -61,10 +61,12 @@ class OwnChanges:
             assert is_owner
             yield
 
-    async def recorded(self, email_id: UUID, terms: Terms, *, request_id: str | None = None) -> UUID:
+    async def recorded(self, email_id: UUID, terms: Terms, *, audited: bool = False) -> UUID:
         """Write the intent down; its id."""
-        requester = Requester(RequesterOrigin.COMMAND, request_id or f"request {next(_requests)}")
-        (record,) = await record_changes(self.db, [ChangeRequest(email_id, terms, requester)], now=datetime.now(UTC))
+        requester = Requester(RequesterOrigin.COMMAND, f"request {next(_requests)}")
+        (record,) = await record_changes(
+            self.db, [ChangeRequest(email_id, terms, requester, audit_trail_enabled=audited)], now=datetime.now(UTC)
+        )
         return record.id
 
     async def note(
