@@ -106,9 +106,15 @@ async def read_trail(
 
 
 async def erase_trail(db: Database, account_id: str, *, stored_email_ids: Sequence[UUID] | None = None) -> int:
-    """Erase an account's entries, or those of the named messages alone; how many. In committed passes, resumable."""
+    """Erase an account's entries, or those of the named messages alone; how many. In committed passes, resumable.
+
+    The records of changes that have ended are told first that they leave no entry: what was erased would otherwise be
+    taken for lost, and entered again.
+    """
     erased = 0
     ids = None if stored_email_ids is None else list(stored_email_ids)
+    async with db.connection() as connection:
+        await connection.execute(_SQL["forget_audited"], {"account_id": account_id, "ids": ids})
     while True:
         async with db.connection() as connection:
             values = {"account_id": account_id, "ids": ids, "limit": ERASED_PER_PASS}

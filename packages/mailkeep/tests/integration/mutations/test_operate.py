@@ -11,6 +11,7 @@ from support.stored import NOW
 
 from mailkeep.db import Database
 from mailkeep.errors import CursorForeign, CursorForOtherFilters, FilterRefused, PageSizeRefused
+from mailkeep.mailbox import AccountId
 from mailkeep.mutations import (
     AuditFilter,
     ChangeCounts,
@@ -31,6 +32,7 @@ from mailkeep.mutations import (
     retry_change,
     show_change,
 )
+from mailkeep.mutations.auditing import tidy
 
 pytestmark = pytest.mark.anyio
 HOME = settings_of(imap(), imap("work"))
@@ -244,3 +246,26 @@ async def test_a_person_s_or_an_account_s_entries_are_erased_and_no_others(
     assert await rows(db, "SELECT mailbox_account_id, count(*) FROM mailbox_mutation_audit_entries GROUP BY 1") == [
         ("work", 2)
     ]
+
+
+@pytest.mark.spec("MUT-B10")
+async def test_what_was_erased_is_not_taken_for_lost(db: Database) -> None:
+    """The pass that enters lost entries finds nothing to enter for it; what ends later is entered as ever."""
+    ids = await fill(db, 3)
+    audited = settings_of(imap(audit_trail={"enabled": True}))
+    await asked(db, audited, ids, Mark(flagged=True))
+    await execute(db, "UPDATE mailbox_mutations SET stage = 'Completed' WHERE stored_email_id <> %s", ids[2])
+    await tidied(db)
+    assert await count_trail(db, "home") == 2
+    assert await erase_trail(db, "home", stored_email_ids=[ids[0], ids[2]]) == 1
+    await tidied(db)
+    assert await count_trail(db, "home") == 1
+    await execute(db, "UPDATE mailbox_mutations SET stage = 'Completed'")
+    await tidied(db)
+    assert await count_trail(db, "home", stored_email_ids=[ids[2]]) == 1
+
+
+async def tidied(db: Database) -> None:
+    """What each run does for the trail."""
+    keep = timedelta(days=3650)
+    await tidy(db, AccountId("home"), now=NOW, retention=keep, record_retention=keep)
