@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import imaplib
 import itertools
+import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -193,6 +194,12 @@ class Scene:
         assert len(self.proxy.commands) == sent
         assert self.onlooker.view() == before
 
+    def sweep_up(self) -> None:
+        """Take away what earlier targets left at the destination, so that looking stays quick."""
+        with self.server.client(self.user) as other:
+            if left := [uid for uid, flags in other.flags("Sent").items() if "\\Deleted" not in flags]:
+                other.expunge("Sent", ",".join(str(uid) for uid in left))
+
     async def undisturbed(self, name: str) -> Converged:
         """The change carried out without any interruption, and checked."""
         uid, message_id = await self.target()
@@ -216,3 +223,10 @@ def flags_of(found: Counter[tuple[str, frozenset[str]]], target: str) -> list[fr
 def sample(points: Sequence[int], at_most: int | None, chance: Any) -> list[int]:
     """Some of the points, in order; all without a limit."""
     return list(points) if at_most is None or at_most >= len(points) else sorted(chance.sample(points, at_most))
+
+
+def drawn(is_whole: bool) -> list[tuple[str, Terms]]:
+    """The changes to interrupt: all of them, or those that place and remove messages and two of the others."""
+    idempotent = [name for name in CHANGES if name not in {"relocate", "copy", "delete"}]
+    chosen = idempotent if is_whole else random.sample(idempotent, 2)
+    return [(name, CHANGES[name]) for name in ("relocate", "copy", "delete", *chosen)]

@@ -18,7 +18,7 @@ import pytest
 from support import cyrus as cyrus_server
 from support.cyrus import Cyrus
 from support.dovecot import Dovecot
-from support.sweeping import CHANGES, SERVERS, Scene, sample
+from support.sweeping import SERVERS, Scene, drawn, sample
 
 from mailkeep.db import Database
 from mailkeep.imap.dialogue import Command, Completion
@@ -99,7 +99,7 @@ async def test_killed_at_any_point_and_restarted_once(
     unknown: list[str] = []
     with ExitStack() as stack:
         scene = await Scene.of(stack, db, tmp_path, server, user, kind)
-        for name, terms in CHANGES.items():
+        for name, terms in drawn(IS_WHOLE):
             killer.arm(None)
             await scene.undisturbed(name)
             points = list(killer.points)
