@@ -24,7 +24,7 @@ from support.dovecot import PASSWORD, Dovecot
 from mailkeep.config import AuthoredDeleteDisposition
 from mailkeep.db import Database
 from mailkeep.mutations import Mutation, Stage, Terms
-from mailkeep.mutations.model import Requester, RequesterOrigin
+from mailkeep.mutations.model import Requester, RequesterOrigin, convergence_lease
 from mailkeep.mutations.record import ChangeRequest, record_changes
 
 RETAIN: Final = AuthoredDeleteDisposition.RETAIN_LOCAL_COPY
@@ -57,7 +57,7 @@ class OwnChanges:
     @asynccontextmanager
     async def held_back(self) -> AsyncIterator[None]:
         """Keep every convergence pass from what is unfinished, as another process would that is busy with it."""
-        async with self.db.lease("mailkeep changes anna") as is_owner:
+        async with self.db.lease(convergence_lease("anna")) as is_owner:
             assert is_owner
             yield
 

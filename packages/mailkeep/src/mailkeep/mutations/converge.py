@@ -36,7 +36,7 @@ from mailkeep.mutations.changing import (
     verify_sources,
 )
 from mailkeep.mutations.ledger import Ending, Ledger
-from mailkeep.mutations.model import Stage
+from mailkeep.mutations.model import Stage, convergence_lease
 from mailkeep.mutations.placing import place
 from mailkeep.mutations.plan import Batch, Due, batches, settle
 from mailkeep.mutations.signals import OUTSTANDING, Stopwatch, grouped
@@ -81,7 +81,7 @@ async def converge_account(
     """
     if not await _publish(db, account_id, now()):
         return Converged()
-    async with db.lease(f"mailkeep changes {account_id}") as is_owner:
+    async with db.lease(convergence_lease(account_id)) as is_owner:
         if not is_owner:
             return Converged(is_held_elsewhere=True)
         run = _Pass(db, account_id, connect, bounds, now)

@@ -183,3 +183,8 @@ class MutationRecord:
     @property
     def lifecycle(self) -> Lifecycle:
         return Lifecycle.of(self.stage)
+
+
+def convergence_lease(account_id: str) -> str:
+    """The lease that a process holds while it carries out changes of an account: one at a time does."""
+    return f"mailkeep changes {account_id}"

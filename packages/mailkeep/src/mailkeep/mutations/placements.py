@@ -28,7 +28,7 @@ from mailkeep.mailbox import (
     dispose,
     lock_retained,
 )
-from mailkeep.mutations.model import Mutation, Stage
+from mailkeep.mutations.model import Mutation, Stage, convergence_lease
 from mailkeep.threads import lock_account
 
 _SQL: Final = load_queries("mailkeep.mutations")
@@ -93,13 +93,20 @@ async def expectations(db: Database, account_id: AccountId) -> Expectations:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is to be met in a folder, ascending; the last UID that is stored of it; and whether a copy or move into it
+    is unanswered."""
+
+    placements: tuple[ExpectedPlacement, ...]
+    highest_stored: int
+    is_under_way: bool
+
+
 async def expected_placements(
     db: Database, binding: FolderBinding, *, uid_validity: UidValidity, through: int
-) -> tuple[list[ExpectedPlacement], int]:
-    """The placements in a folder up to a UID that are to be settled, ascending, and the last UID stored of it.
-
-    One query, mostly without an answer.
-    """
+) -> Expected:
+    """The placements in a folder up to a UID that are to be settled; one query, mostly without an answer."""
     values = {
         "account_id": binding.account_id,
         "path": binding.remote_path,
@@ -110,12 +117,20 @@ async def expected_placements(
     }
     async with db.connection() as connection:
         rows = await (await connection.execute(_SQL["expected_placements"], values)).fetchall()
-    found = [
-        ExpectedPlacement(row[1], row[2], Mutation(row[3]), Stage(row[4]), row[5], row[6], Uid(row[7]), row[8], row[9])
-        for row in rows
-        if row[1] is not None
-    ]
-    return found, rows[0][0] or 0
+    found = tuple(
+        ExpectedPlacement(id_, email, Mutation(mutation), Stage(stage), removes, is_source_gone, Uid(uid), *rest)
+        for _, _, id_, email, mutation, stage, removes, is_source_gone, uid, *rest in rows
+        if id_ is not None
+    )
+    return Expected(found, rows[0][0] or 0, rows[0][1])
+
+
+async def is_converging(db: Database, account_id: AccountId) -> bool:
+    """Whether some process carries out changes of the account at this moment."""
+    async with db.connection() as connection:
+        cursor = await connection.execute(_SQL["is_converging"], {"lease": convergence_lease(account_id)})
+        row = await cursor.fetchone()
+    return bool(row and row[0])
 
 
 async def met_placements(

@@ -232,12 +232,16 @@ GROUP BY mailbox_account_id;
 -- Recognition: what synchronization observes, against the changes that explain it (section 8).
 
 -- name: expected_placements
--- The last message stored of a folder, and the named placements in it, up to a UID, that nobody has met yet; whether the
--- message is stored there already. No UID leads to those under another UIDVALIDITY any more.
-SELECT f.highest, m.*
+-- The last message stored of a folder; whether something may just be under way to it; and the named placements in it, up
+-- to a UID, that nobody has met yet, and whether the message is stored there already. No UID leads to those under
+-- another UIDVALIDITY any more.
+SELECT f.highest, f.is_under_way, m.*
 FROM (SELECT (SELECT e.uid FROM stored_emails e
         WHERE e.mail_folder_id = %(folder_id)s AND e.uid_validity = %(uid_validity)s
-        ORDER BY e.uid DESC LIMIT 1) AS highest) f
+        ORDER BY e.uid DESC LIMIT 1) AS highest,
+    EXISTS (SELECT FROM mailbox_mutations u
+        WHERE u.mailbox_account_id = %(account_id)s AND u.destination_folder_path = %(path)s
+            AND u.placement_observed_at IS NULL AND u.stage = 'PlacementIssued') AS is_under_way) f
 LEFT JOIN (
     SELECT m.id, m.stored_email_id, m.mutation, m.stage, m.requires_source_removal,
         m.source_removal_observed_at IS NOT NULL, m.placement_uid,
@@ -251,6 +255,22 @@ LEFT JOIN (
     ORDER BY m.placement_uid, m.recorded_at
     LIMIT %(limit)s
 ) m ON true;
+
+-- name: is_converging
+-- Whether some process holds the lease under which changes are carried out.
+SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+    WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+        AND ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended(%(lease)s, 0));
+
+-- name: moved_out
+-- Messages of a folder, within ranges of UIDs, that were met elsewhere before their source was seen gone.
+SELECT DISTINCT m.uid
+FROM unnest(%(lows)s::bigint[], %(highs)s::bigint[]) AS r (low, high)
+JOIN mailbox_mutations m ON m.mail_folder_id = %(folder_id)s AND m.uid_validity = %(uid_validity)s
+    AND m.uid BETWEEN r.low AND r.high
+WHERE m.mutation = 'relocate' AND m.placement_observed_at IS NOT NULL
+    AND NOT EXISTS (SELECT FROM stored_emails e WHERE e.mail_folder_id = m.mail_folder_id
+        AND e.uid_validity = m.uid_validity AND e.uid = m.uid);
 
 -- name: met_placements
 -- Relocations that were met within a range of UIDs: a run that was cut short leaves them beyond its checkpoint.
@@ -507,4 +527,7 @@ DELETE FROM mailbox_mutations WHERE id IN (
     SELECT id FROM mailbox_mutations
     WHERE mailbox_account_id = %(account_id)s AND stage = 'Completed' AND stage_changed_at < %(cutoff)s
         AND requester_origin = 'Command'
+        -- Its message still waits to be met where it was moved.
+        AND NOT (mutation = 'relocate' AND local_disposition IS NULL AND placement_uid IS NOT NULL
+            AND placement_observed_at IS NULL AND source_removal_observed_at IS NOT NULL)
     ORDER BY stage_changed_at LIMIT %(limit)s);

@@ -9,8 +9,8 @@ from typing import Final
 from uuid import UUID
 
 from mailkeep.config import AuthoredDeleteDisposition
-from mailkeep.db import Connection, load_queries
-from mailkeep.mailbox import FolderId, Gone
+from mailkeep.db import Connection, Database, load_queries
+from mailkeep.mailbox import FolderId, Gone, UidValidity
 from mailkeep.mutations.model import Stage
 
 _SQL: Final = load_queries("mailkeep.mutations")
@@ -71,6 +71,20 @@ def decided(removals: Sequence[SourceRemoval]) -> dict[UUID, AuthoredDeleteDispo
         for one in ordered
         if one.is_ours and one.local_disposition is not None
     }
+
+
+async def moved_out(
+    db: Database, folder_id: FolderId, *, uid_validity: UidValidity, ranges: Sequence[tuple[int, int]]
+) -> int:
+    """How many messages within these UIDs were carried to their placements before their source was seen gone."""
+    values = {
+        "folder_id": folder_id,
+        "uid_validity": uid_validity,
+        "lows": [low for low, _ in ranges],
+        "highs": [high for _, high in ranges],
+    }
+    async with db.connection() as connection:
+        return (await connection.execute(_SQL["moved_out"], values)).rowcount
 
 
 def _removal(row: tuple[UUID, str, bool, str | None, datetime]) -> SourceRemoval:

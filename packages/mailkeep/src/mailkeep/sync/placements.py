@@ -6,18 +6,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 
 from mailkeep.imap import ReadOnlySession, UidSet
-from mailkeep.mailbox import Disposition, Flags, Uid
+from mailkeep.mailbox import AccountId, Disposition, Flags, Uid
 from mailkeep.mutations import placements as expected
 from mailkeep.mutations.model import Mutation
-from mailkeep.mutations.placements import ExpectedPlacement, Treatment
+from mailkeep.mutations.placements import Expected, ExpectedPlacement, Treatment
 from mailkeep.mutations.recognition import recognized
 from mailkeep.sync.refetch import refetch
 from mailkeep.sync.work import FolderWork
+
+log = logging.getLogger(__name__)
+
+LOOK_AGAIN_SECONDS = 0.1  # while a move into the folder is being answered
+MOST_LOOKS = 100
 
 
 async def join_placements(work: FolderWork, hits: UidSet) -> UidSet:
@@ -26,10 +33,9 @@ async def join_placements(work: FolderWork, hits: UidSet) -> UidSet:
     Also what lies at no hit is looked for: below the checkpoint, where it was passed over, or beyond an earliest date.
     """
     through = _reach(work, hits)
-    found, highest = await expected.expected_placements(
-        work.resources.db, work.binding, uid_validity=work.uid_validity, through=through
-    )
-    if beyond := hits.between(1, highest):
+    answer = await _expected(work, through)
+    found = answer.placements
+    if beyond := hits.between(1, answer.highest_stored):
         hits = await _without_met(work, hits, beyond)
     if not found:
         return hits
@@ -59,9 +65,10 @@ async def settle_placements(work: FolderWork, *, reached_end: bool) -> None:
     if work.joined_through is None:
         return
     through = work.joined_through if reached_end else work.checkpoint.last_seen_uid or 0
-    found, _ = await expected.expected_placements(
+    answer = await expected.expected_placements(
         work.resources.db, work.binding, uid_validity=work.uid_validity, through=through
     )
+    found = answer.placements
     missed = [one for one in found if one.treatment is Treatment.ORDINARY]
     await refetch(work, [one.uid for one in missed if one.mutation is Mutation.RELOCATE])
     arrived = [one for one in found if one.treatment is Treatment.ARRIVED]
@@ -74,6 +81,21 @@ async def settle_placements(work: FolderWork, *, reached_end: bool) -> None:
         disposition=Disposition(work.account.remotely_deleted_email_disposition.value),
         now=work.resources.now(),
     )
+
+
+async def _expected(work: FolderWork, through: int) -> Expected:
+    """The placements to be met. One that a move under way at this moment is about to name is waited for, a while."""
+    db, account_id = work.resources.db, AccountId(work.account.account_id)
+    attempts = 0
+    while True:
+        answer = await expected.expected_placements(db, work.binding, uid_validity=work.uid_validity, through=through)
+        if not answer.is_under_way or attempts == MOST_LOOKS or not await expected.is_converging(db, account_id):
+            return answer
+        if not attempts:
+            fields = {"account_id": account_id, "folder": work.binding.alias}
+            log.info("waiting for the answer to a change", extra=fields)
+        attempts += 1
+        await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
 
 async def _without_met(work: FolderWork, hits: UidSet, beyond: UidSet) -> UidSet:

@@ -34,7 +34,7 @@ from mailkeep.mailbox import (
 )
 from mailkeep.mutations.attribution import OwnStore, attribute, unspent_stores
 from mailkeep.mutations.recognition import recognized
-from mailkeep.mutations.removals import explain_removals
+from mailkeep.mutations.removals import explain_removals, moved_out
 from mailkeep.sync.plan import FlagQuestion
 from mailkeep.sync.queries import known_within
 from mailkeep.sync.work import FolderWork
@@ -136,7 +136,7 @@ async def reconcile_removals(work: FolderWork) -> int:
         named = await known_within(
             work.resources.db, work.binding.folder_id, uid_validity=work.uid_validity, ranges=(said | meanwhile).ranges
         )
-        is_believed = is_believed and _adds_up(work, sum(uid in said for uid in named))
+        is_believed = is_believed and await _explains_the_count(work, said, sum(uid in said for uid in named))
         absent = UidSet.of(named)
         if absent and await work.link.call(partial(ReadOnlySession.present, uids=absent)):
             await work.link.call(_disbelieve)
@@ -154,6 +154,16 @@ def _adds_up(work: FolderWork, vanished: int) -> bool:
     """Whether the folder's count is explained by what arrived and what vanished since our last complete pass."""
     before, found, now = work.plan.held_before, work.discovered, work.state.messages
     return before is not None and found is not None and now is not None and before + found - vanished == now
+
+
+async def _explains_the_count(work: FolderWork, said: UidSet, named: int) -> bool:
+    """The same, for what vanished among what is held, and among what was carried to another folder before."""
+    if _adds_up(work, named):
+        return True
+    elsewhere = await moved_out(
+        work.resources.db, work.binding.folder_id, uid_validity=work.uid_validity, ranges=said.ranges
+    )
+    return bool(elsewhere) and _adds_up(work, named + elsewhere)
 
 
 async def _take_vanished(session: ReadOnlySession) -> UidSet:

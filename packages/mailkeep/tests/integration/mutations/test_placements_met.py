@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -17,7 +19,7 @@ from support.engine import engine, folder, mail, rows, run_once, stored, tombsto
 from support.own_changes import OwnChanges, copying, derived, relocation, whereabouts
 from support.tap import Tap
 
-from mailkeep.config import AccountSettings
+from mailkeep.config import AccountSettings, AuthoredDeleteDisposition
 from mailkeep.db import Database
 from mailkeep.mutations import Stage
 from mailkeep.search import SearchRequest, search_emails
@@ -152,8 +154,10 @@ async def test_the_placement_may_be_met_first(on_dovecot: Mailbox) -> None:
     await on_dovecot.run(folders=only_archive)
     assert (await whereabouts(db))[two] == ("ARCHIVE", 1, "present")
     assert await ours.observed(change) == (True, True)
-    outcome = await on_dovecot.run(folders=both)
+    async with Tap(on_dovecot.server.ports.plain) as tap:
+        outcome = await on_dovecot.run(port=tap.port, folders=both)
     assert folder(outcome).gone == 0
+    assert tap.commands("SEARCH") == []  # the count of the folder is explained, so its UIDs are not compared
     assert sorted(await whereabouts(db)) == sorted({two: None, **{row[0]: None for row in (await stored(db)).values()}})
 
 
@@ -221,6 +225,28 @@ async def test_a_copy_whose_source_is_still_to_be_removed_is_remembered(on_dovec
     assert tap.commands("BODY") == []
     assert (await whereabouts(db))[two] == ("ARCHIVE", 1, "present")
     assert folder(outcome, "ARCHIVE").recognized.relocated == 1
+
+
+@pytest.mark.spec("MUT-B5", "MUT-B6")
+async def test_a_move_that_is_being_answered_is_waited_for(
+    on_dovecot: Mailbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A prompt pass has sent MOVE and not written its answer down when the run finds the message: it is not doubled."""
+    caplog.set_level(logging.INFO)
+    db, ours = on_dovecot.db, on_dovecot.ours
+    _, two, _ = await on_dovecot.begin()
+    change = await ours.recorded(two, relocation("Archive"))
+    placement = ours.moved("INBOX", 2, "Archive")
+    await ours.note(change, Stage.PLACEMENT_ISSUED)
+    async with Tap(on_dovecot.server.ports.plain) as tap, ours.held_back(), asyncio.TaskGroup() as group:
+        run = group.create_task(on_dovecot.run(port=tap.port))
+        while not any(line.message == "waiting for the answer to a change" for line in caplog.records):
+            assert not run.done()
+            await asyncio.sleep(0)
+        await ours.note(change, Stage.PLACEMENT_CONFIRMED, placement=placement)
+    assert tap.commands("BODY") == []
+    assert (await whereabouts(db))[two] == ("ARCHIVE", 1, "present")
+    assert len(await whereabouts(db)) == 3
 
 
 @pytest.mark.spec("MUT-B5", "MUT-54")
@@ -352,8 +378,6 @@ async def test_a_folder_that_is_mirrored_later_takes_the_rows_that_were_moved_th
     on_dovecot: Mailbox, disposition: str
 ) -> None:
     """What was kept, or hidden, when it left the mirror comes back as the same row when its folder joins the mirror."""
-    from mailkeep.config import AuthoredDeleteDisposition
-
     db = on_dovecot.db
     only_inbox: list[dict[str, Any]] = [{"alias": "INBOX", "remote_path": "INBOX"}]
     _, two, _ = await on_dovecot.begin(folders=only_inbox)
