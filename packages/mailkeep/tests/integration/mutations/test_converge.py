@@ -1,7 +1,6 @@
 """Changes carried out on a real server, as an independent client sees them."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.converging import DELETE, READ, STAR, UNSTAR, Mirrored, copy_to, keywords, move_to
