@@ -65,10 +65,19 @@ class AttributedChange:
 
 
 async def unspent_stores(
-    db: Database, folder_id: FolderId, *, uid_validity: UidValidity
+    db: Database, folder_id: FolderId, *, uid_validity: UidValidity, low: int, high: int
 ) -> dict[Uid, tuple[OwnStore, ...]]:
-    """The stores in a folder that the next reading may show, by message, oldest first; of each kind the five newest."""
-    values = {"folder_id": folder_id, "uid_validity": uid_validity, "cap": STORES_CONSIDERED + 1}
+    """The stores within a range of UIDs that their messages' last readings did not show, by message, oldest first.
+
+    Of each kind the five newest. To be asked after the reading that they are to explain.
+    """
+    values = {
+        "folder_id": folder_id,
+        "uid_validity": uid_validity,
+        "low": low,
+        "high": high,
+        "cap": STORES_CONSIDERED + 1,
+    }
     async with db.connection() as connection:
         rows = await (await connection.execute(_SQL["unspent_stores"], values)).fetchall()
     found: dict[Uid, list[OwnStore]] = {}

@@ -363,6 +363,7 @@ FROM (
     JOIN stored_emails e ON e.id = m.stored_email_id AND e.mail_folder_id = m.mail_folder_id
         AND e.uid_validity = m.uid_validity AND e.uid = m.uid
     WHERE m.mail_folder_id = %(folder_id)s AND m.uid_validity = %(uid_validity)s
+        AND m.uid BETWEEN %(low)s AND %(high)s
         AND m.mutation IN ('set-seen', 'set-flagged', 'add-keywords', 'remove-keywords', 'set-keywords')
         AND (m.issued_at IS NOT NULL OR m.stage = 'Completed')
         AND (m.stage = 'Recorded' OR m.stage_changed_at > e.remote_flags_observed_at)

@@ -54,12 +54,10 @@ async def reconcile_flags(work: FolderWork) -> int:
     since = work.checkpoint.reconciled_through_modseq if work.plan.flags is FlagQuestion.CHANGED_SINCE else None
     observed_at = work.resources.now()
     vanished: UidSet | None = UidSet()
-    own: dict[Uid, tuple[OwnStore, ...]] | None = None
     for low, high in await _pages(work, held_through, is_narrowed=since is not None):
         answer = await work.link.call(partial(_ask, asked=UidSet(((low, high),)), since=since))
         vanished = None if vanished is None or answer.vanished is None else vanished | answer.vanished
-        if own is None and answer.flags:
-            own = await unspent_stores(work.resources.db, work.binding.folder_id, uid_validity=work.uid_validity)
+        own = await _own_stores(work, answer)
         for part in _parts(answer.flags):
             changes = await apply_flags(
                 work.resources.db,
@@ -67,12 +65,25 @@ async def reconcile_flags(work: FolderWork) -> int:
                 uid_validity=work.uid_validity,
                 observed=part,
                 observed_at=observed_at,
-                touched=[uid for uid in own or {} if uid in part],
+                touched=[uid for uid in own if uid in part],
             )
             changed += len(changes)
-            _attribute(work, changes, own or {})
+            _attribute(work, changes, own)
     work.vanished = vanished
     return changed
+
+
+async def _own_stores(work: FolderWork, answer: Changes) -> dict[Uid, tuple[OwnStore, ...]]:
+    """The stores of ours that an answer may show; known by then, since each was noted before it was sent."""
+    if not answer.flags:
+        return {}
+    return await unspent_stores(
+        work.resources.db,
+        work.binding.folder_id,
+        uid_validity=work.uid_validity,
+        low=min(answer.flags),
+        high=max(answer.flags),
+    )
 
 
 def _attribute(work: FolderWork, changes: Sequence[FlagChange], own: Mapping[Uid, Sequence[OwnStore]]) -> None:
