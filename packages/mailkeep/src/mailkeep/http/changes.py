@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 
 from mailkeep.app import App
+from mailkeep.errors import FilterRefused
 from mailkeep.http.pages import age, escaped, page, query_string
 from mailkeep.mutations import (
     AuditEntry,
@@ -55,12 +56,16 @@ async def _changes(request: Request, cursor: str | None = None) -> HTMLResponse:
 async def _api_changes(
     request: Request,
     account: str | None = None,
-    state: Lifecycle | None = None,
+    state: str | None = None,
     cursor: str | None = None,
 ) -> Any:
     mailkeep = _app(request)
     account_id = None if account is None else mailkeep.accounts(account)[0].account_id
-    found = await list_changes(mailkeep.db, ChangeFilter(account_id, state), page_size=SHOWN, cursor=cursor)
+    try:
+        lifecycle = None if state is None else Lifecycle(state)
+    except ValueError:
+        raise FilterRefused(f"state is one of {', '.join(Lifecycle)}") from None
+    found = await list_changes(mailkeep.db, ChangeFilter(account_id, lifecycle), page_size=SHOWN, cursor=cursor)
     return {"changes": [_as_json(one) for one in found.changes], "next_cursor": found.next_cursor}
 
 
