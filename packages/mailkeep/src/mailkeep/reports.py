@@ -25,8 +25,9 @@ class FolderReport:
 
     `stored` has its octets; `skipped` is known by its header only, for the reasons named; `missing` is not here yet;
     `server` and `missing` are None for a folder nobody has asked the server about, and for local ones. The content of
-    `damaged` messages waits to be fetched again; for `unrepairable` ones of them that was tried in vain. `proof` is
-    None for a folder that was never verified.
+    `damaged` messages waits to be fetched again; for `unrepairable` ones of them that was tried in vain, or cannot be.
+    `proof` is None for a folder that was never verified. Of what is `gone` from the server the copies are hidden, of what is
+    `kept` they are readable.
     """
 
     folder: str
@@ -45,6 +46,7 @@ class FolderReport:
     damaged: int = 0
     unrepairable: int = 0
     proof: ProofReport | None = None
+    kept: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ def folder_report(status: FolderStatus) -> FolderReport:
         damaged=status.damaged,
         unrepairable=status.unrepairable,
         proof=None if (proof := status.proof) is None else proof_report(proof),
+        kept=status.retained,
     )
 
 

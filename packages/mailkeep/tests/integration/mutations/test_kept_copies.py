@@ -32,6 +32,7 @@ from mailkeep.mailbox import (
     rewind,
     stored_count,
 )
+from mailkeep.reports import folder_report
 from mailkeep.search import ListRequest, SearchRequest, list_emails, search_emails
 from mailkeep.sync import AccountOutcome, retry_quarantined
 from mailkeep.sync.verify import FolderProof, verify_account
@@ -145,6 +146,8 @@ async def test_nobody_takes_them_for_missing_or_for_surplus(scene: Scene) -> Non
     await scene.delete()
     status = await scene.status()
     assert (status.server, status.stored, status.tombstoned, status.retained) == (1, 1, 1, 1)
+    report = folder_report(status)
+    assert (report.stored, report.missing, report.gone, report.kept) == (1, 0, 1, 1)
     async with Tap(scene.server.ports.plain) as tap:
         inbox = await scene.proof(tap.port, fill=True)
     counts = inbox.counts
