@@ -26,8 +26,8 @@ class FolderReport:
     `stored` has its octets; `skipped` is known by its header only, for the reasons named; `missing` is not here yet;
     `server` and `missing` are None for a folder nobody has asked the server about, and for local ones. The content of
     `damaged` messages waits to be fetched again; for `unrepairable` ones of them that was tried in vain, or cannot be.
-    `proof` is None for a folder that was never verified. Of what is `gone` from the server the copies are hidden, of what is
-    `kept` they are readable.
+    `proof` is None for a folder that was never verified. Of messages that the server has no more, the copies of `gone`
+    ones are hidden and those of `kept` ones readable.
     """
 
     folder: str
@@ -70,7 +70,7 @@ class AccountReport:
     push: str | None = None
     watched_folders: int = 0
     breakers: dict[str, str] = field(default_factory=dict)
-    changes: ChangeCounts = ChangeCounts()
+    changes: ChangeCounts = field(default_factory=ChangeCounts)
 
 
 @dataclass(frozen=True, slots=True)

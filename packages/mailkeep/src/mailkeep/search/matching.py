@@ -1,4 +1,4 @@
-"""All messages that a query means, for acting on them: exact filters and words, never what is merely near in meaning."""
+"""All messages that a query means, to act on them: exact filters and words, never what is merely near in meaning."""
 
 from __future__ import annotations
 
