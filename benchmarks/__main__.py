@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from . import (
     attachment_text,
+    changes,
     first_sync,
     inbox_pages,
     inbox_streams,
@@ -29,6 +30,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "reader": reader.measure,
     "first_sync": first_sync.measure,
     "many_folders": many_folders.measure,
+    "changes": changes.measure,
     "jobs": jobs.measure,
     "timeline": timeline.measure,
     "inbox_pages": inbox_pages.measure,

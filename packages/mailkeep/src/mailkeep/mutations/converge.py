@@ -59,6 +59,19 @@ class Converged:
     left: int = 0
     failure_code: int | None = None
     is_held_elsewhere: bool = False
+    more_waits: bool = False
+    """Whether rows are left that another pass would take up with profit: this one was full, and nothing failed."""
+
+    def __add__(self, later: Converged) -> Converged:
+        return Converged(
+            completed=self.completed + later.completed,
+            abandoned=self.abandoned + later.abandoned,
+            failed=self.failed + later.failed,
+            left=later.left,
+            failure_code=self.failure_code or later.failure_code,
+            is_held_elsewhere=later.is_held_elsewhere,
+            more_waits=later.more_waits,
+        )
 
     @property
     def changed_something(self) -> bool:
@@ -130,6 +143,7 @@ class _Pass:
         self._now = now
         self._ledger = Ledger(db, account_id, attempts=bounds.max_mutation_attempts, now=now)
         self._broken = 0
+        self._is_full = False
 
     def converged(self) -> Converged:
         counts = Counter(self._ledger.endings.values())
@@ -139,10 +153,15 @@ class _Pass:
             failed=counts[Ending.FAILED],
             left=counts[Ending.LEFT],
             failure_code=self._ledger.failure_code,
+            more_waits=self._is_full
+            and not counts[Ending.FAILED]
+            and bool(counts[Ending.COMPLETED] + counts[Ending.ABANDONED]),
         )
 
     async def run(self) -> None:
-        rows = await self._ledger.load(self._bounds.max_mutations_per_convergence_pass)
+        limit = self._bounds.max_mutations_per_convergence_pass
+        rows = await self._ledger.load(limit)
+        self._is_full = len(rows) >= limit
         owed = await self._settle(rows)
         for batch in batches(owed):
             if self._broken >= MOST_BROKEN_CONNECTIONS:

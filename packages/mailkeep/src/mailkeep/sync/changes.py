@@ -10,7 +10,7 @@ from mailkeep.sync.resources import Resources
 
 
 async def carry_out_changes(resources: Resources, account: AccountSettings) -> Converged:
-    """One convergence pass over an account on its write connection (MUT-37 to 40).
+    """A convergence pass over an account on its write connection, and another while that helps (MUT-37 to 40).
 
     Rows that failed are in the answer, and make the account's run a failed one; its folders are read all the same. What
     keeps the account from being reached is raised: nothing else of the run would fare better.
@@ -20,7 +20,10 @@ async def carry_out_changes(resources: Resources, account: AccountSettings) -> C
         account, resources.settings.data_encryption, idle_period=bounds.write_connection_idle_period
     )
     async with writer.turn() as connect:
-        return await converge_account(resources.db, account_id, connect, bounds=bounds, now=resources.now)
+        total = Converged(more_waits=True)
+        while total.more_waits and not resources.stopping.is_set():
+            total += await converge_account(resources.db, account_id, connect, bounds=bounds, now=resources.now)
+        return total
 
 
 async def tidy_changes(resources: Resources, account: AccountSettings) -> None:

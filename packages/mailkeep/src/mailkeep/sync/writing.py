@@ -32,7 +32,7 @@ class Writer:
         self._turn = asyncio.Lock()
         self._idling: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
-        self.opened = 0
+        self._retired_commands = 0
 
     def follow(
         self,
@@ -72,6 +72,11 @@ class Writer:
             await self._close()
 
     @property
+    def commands_sent(self) -> int:
+        """Commands sent on all its connections so far, after their sign-in."""
+        return self._retired_commands + (self._session.commands_sent if self._session else 0)
+
+    @property
     def is_open(self) -> bool:
         return self._session is not None
 
@@ -96,7 +101,6 @@ class Writer:
         except BaseException:
             self._gate.leave()
             raise
-        self.opened += 1
         return session
 
     async def _idle(self) -> None:
@@ -124,5 +128,6 @@ class Writer:
     def _drop(self) -> None:
         session, self._session = self._session, None
         if session is not None:
+            self._retired_commands += session.commands_sent
             session.abandon()
             self._gate.leave()
