@@ -32,7 +32,7 @@ from mailkeep.mutations.model import Mutation, Stage, convergence_lease
 from mailkeep.threads import lock_account
 
 _SQL: Final = load_queries("mailkeep.mutations")
-PLACEMENTS_AT_ONCE: Final = 10_000
+PLACEMENTS_AT_ONCE: Final = 100_000
 CARRIED_AT_ONCE: Final = 500
 """Rows of one transaction: each has its search document written anew."""
 

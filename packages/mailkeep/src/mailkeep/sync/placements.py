@@ -32,9 +32,9 @@ async def join_placements(work: FolderWork, hits: UidSet) -> UidSet:
 
     Also what lies at no hit is looked for: below the checkpoint, where it was passed over, or beyond an earliest date.
     """
-    through = _reach(work, hits)
-    answer = await _expected(work, through)
-    found = answer.placements
+    answer = await _expected(work, _end(work, hits))
+    through = _reach(work, hits, answer.placements)
+    found = [one for one in answer.placements if one.uid <= through]
     if beyond := hits.between(1, answer.highest_stored):
         hits = await _without_met(work, hits, beyond)
     if not found:
@@ -121,12 +121,18 @@ async def _look_at(work: FolderWork, placements: Sequence[ExpectedPlacement]) ->
     return flags
 
 
-def _reach(work: FolderWork, hits: UidSet) -> int:
-    """The last UID that this run gets to, as far as its bounds on messages go."""
-    bounds = work.resources.bounds
-    most = bounds.max_metadata_batch_size * bounds.max_metadata_batches_per_run
-    beyond = next(islice(hits, most, None), None)
-    if beyond is not None:
-        return beyond - 1
+def _end(work: FolderWork, hits: UidSet) -> int:
+    """The last UID that the folder had when it was opened, as far as it is known."""
     last = work.plan.last_uid
     return last if last is not None else max(hits.highest or 0, work.checkpoint.last_seen_uid or 0)
+
+
+def _reach(work: FolderWork, hits: UidSet, placements: Sequence[ExpectedPlacement]) -> int:
+    """The last UID that this run gets to, as far as its bounds on messages to be fetched go."""
+    bounds = work.resources.bounds
+    most = bounds.max_metadata_batch_size * bounds.max_metadata_batches_per_run
+    not_fetched = UidSet.of(one.uid for one in placements if one.treatment in (Treatment.CARRY, Treatment.HOLD))
+    if len(hits) - len(not_fetched) <= most:  # nearly always
+        return _end(work, hits)
+    beyond = next(islice(not_fetched.absent(hits), most, None), None)
+    return _end(work, hits) if beyond is None else beyond - 1

@@ -111,6 +111,30 @@ async def test_a_relocation_carries_its_row_over_and_nothing_is_fetched(mailbox:
     assert await tombstones(db) == []
 
 
+@pytest.mark.spec("MUT-44", "MUT-45")
+async def test_more_placements_than_a_run_may_fetch_are_met_at_once(on_dovecot: Mailbox) -> None:
+    """Bounds are on what is fetched: with new mail among them the first run stops at it, and none is fetched twice."""
+    db, ours, names = on_dovecot.db, on_dovecot.ours, [f"number {number}" for number in range(7)]
+    ids = await on_dovecot.begin(*names)
+    for uid, email_id in enumerate(ids[:3], start=1):
+        await ours.relocated(email_id, "INBOX", uid, "Archive")
+    with on_dovecot.server.client(on_dovecot.user) as other:
+        for name in ("new", "newer", "newest"):
+            other.append("Archive", mail(name))
+    for uid, email_id in enumerate(ids[3:], start=4):
+        await ours.relocated(email_id, "INBOX", uid, "Archive")
+    bounds = {"max_metadata_batch_size": 2, "max_metadata_batches_per_run": 1}
+    async with Tap(on_dovecot.server.ports.plain) as tap:
+        first = await run_once(db, on_dovecot.home, on_dovecot.account(tap.port), **bounds)
+        await run_once(db, on_dovecot.home, on_dovecot.account(tap.port), until_complete=True, **bounds)
+    places = await whereabouts(db)
+    assert folder(first, "ARCHIVE").arrivals.stored == 2
+    assert [places[email_id] for email_id in ids] == [("ARCHIVE", uid, "present") for uid in (1, 2, 3, 7, 8, 9, 10)]
+    assert len(places) == 10
+    assert len(tap.commands("BODY")) == 2
+    assert await tombstones(db) == []
+
+
 @pytest.mark.spec("MUT-45", "FIND-1")
 async def test_search_follows_a_carried_message_into_its_folder(on_dovecot: Mailbox) -> None:
     """Its words are found in the new folder and no more in the old one, whose mark left the vector."""
