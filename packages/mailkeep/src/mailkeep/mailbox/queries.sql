@@ -238,8 +238,7 @@ ORDER BY uid
 LIMIT %(limit)s;
 
 -- name: apply_flags
--- Write what the server said of a set of messages; rows that say so already, or say something newer, are left alone.
--- Of `touched` ones also an unchanged reading is recorded. What each row said before is returned.
+-- Write what the server said, unless a row says so already (`touched`: then too) or is newer; returns what was before.
 WITH observed AS (
     SELECT e.id, e.uid, o.seen, o.answered, o.flagged, o.draft, o.deleted, o.keywords,
         e.remote_flags_observed_at AS observed_before, e.is_remotely_seen AS seen_before,
