@@ -33,8 +33,8 @@ from mailkeep.threads import lock_account
 
 _SQL: Final = load_queries("mailkeep.mutations")
 PLACEMENTS_AT_ONCE: Final = 100_000
-CARRIED_AT_ONCE: Final = 500
-"""Rows of one transaction: each has its search document written anew."""
+CARRIED_AT_ONCE: Final = 100
+"""Rows of one transaction: each has its search document written anew, which takes as long as its text is."""
 
 
 class Treatment(Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -21,7 +21,9 @@ from support.tap import Tap
 
 from mailkeep.config import AccountSettings, AuthoredDeleteDisposition
 from mailkeep.db import Database
+from mailkeep.mailbox import AccountId
 from mailkeep.mutations import Stage
+from mailkeep.mutations.auditing import tidy
 from mailkeep.search import SearchRequest, search_emails
 from mailkeep.sync import AccountOutcome
 from mailkeep.sync.verify import verify_account
@@ -165,6 +167,37 @@ async def test_the_source_may_be_seen_gone_first_and_the_row_waits_readable(on_d
         await on_dovecot.run(port=tap.port, folders=both)
     assert (await whereabouts(db))[two] == ("ARCHIVE", 1, "present")
     assert tap.commands("BODY") == []
+
+
+@pytest.mark.spec("MUT-48", "MUT-B11")
+async def test_a_record_that_a_message_waits_for_is_not_pruned(on_dovecot: Mailbox) -> None:
+    """Its time is over and its destination is not mirrored: it stays until the message was met, and goes then."""
+    db, ours = on_dovecot.db, on_dovecot.ours
+    only_inbox: list[dict[str, Any]] = [{"alias": "INBOX", "remote_path": "INBOX"}]
+    _, two, _ = await on_dovecot.begin()
+    await ours.relocated(two, "INBOX", 2, "Archive")
+    await on_dovecot.run(folders=only_inbox)
+    records = "SELECT count(*) FROM mailbox_mutations"
+    for folders, left in ((only_inbox, 1), (None, 0)):
+        await on_dovecot.run(folders=folders)
+        later = datetime.now(UTC) + timedelta(days=400)
+        await tidy(db, AccountId("anna"), now=later, retention=timedelta(days=1), record_retention=timedelta(days=1))
+        assert await rows(db, records) == [(left,)]
+    assert (await whereabouts(db))[two] == ("ARCHIVE", 1, "present")
+
+
+@pytest.mark.spec("MUT-44")
+async def test_two_aliases_of_one_folder_share_no_row(on_dovecot: Mailbox) -> None:
+    """Whichever is read first takes the row, the other one has the message as a new one; each holds it once."""
+    db = on_dovecot.db
+    names = [("INBOX", "INBOX"), ("KEPT", "Archive"), ("DONE", "Archive")]
+    folders: list[dict[str, Any]] = [{"alias": alias, "remote_path": path} for alias, path in names]
+    _, two, _ = await on_dovecot.begin(folders=folders)
+    await on_dovecot.ours.relocated(two, "INBOX", 2, "Archive")
+    await on_dovecot.run(folders=folders)
+    places = await whereabouts(db)
+    assert sorted(place[:2] for place in places.values()) == [("DONE", 1), ("INBOX", 1), ("INBOX", 3), ("KEPT", 1)]
+    assert places[two][2] == "present"
 
 
 @pytest.mark.spec("MUT-48")
