@@ -213,6 +213,12 @@ UPDATE mailbox_mutations SET audit_trail_enabled = false
 WHERE mailbox_account_id = %(account_id)s AND audit_trail_enabled AND stage IN ('Completed', 'Abandoned')
   AND (%(ids)s::uuid[] IS NULL OR stored_email_id = ANY(%(ids)s::uuid[]));
 
+-- name: stop_auditing
+-- Operators: what is erased from the trail is not to be entered again.
+UPDATE mailbox_mutations SET audit_trail_enabled = false
+WHERE mailbox_account_id = %(account_id)s AND audit_trail_enabled AND stage IN ('Completed', 'Abandoned')
+  AND (%(ids)s::uuid[] IS NULL OR stored_email_id = ANY(%(ids)s::uuid[]));
+
 -- name: erase_trail
 -- Operators: erase some of them.
 DELETE FROM mailbox_mutation_audit_entries WHERE id IN (

@@ -118,6 +118,7 @@ async def erase_trail(db: Database, account_id: str, *, stored_email_ids: Sequen
     while True:
         async with db.connection() as connection:
             values = {"account_id": account_id, "ids": ids, "limit": ERASED_PER_PASS}
+            await connection.execute(_SQL["stop_auditing"], values)
             count = (await connection.execute(_SQL["erase_trail"], values)).rowcount
         erased += count
         if count < ERASED_PER_PASS:
