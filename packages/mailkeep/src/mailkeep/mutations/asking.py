@@ -82,8 +82,9 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an act comes to. `earlier` are the changes that its request asked for before."""
+    """What an act comes to. `earlier` are those of its changes that the same request asked for before."""
 
+    ids: Sequence[UUID]
     identity: str | None
     changes: tuple[Planned, ...]
     earlier: tuple[MutationRecord, ...]
@@ -116,6 +117,10 @@ async def ask(db: Database, settings: Settings, wish: Wish, *, now: datetime) ->
     room = room_for([one.source.account_id for one in plan.changes], caller=wish.caller)
     recorded = await record_changes(db, requests, now=now, guard=room)
     changes = await changes_named(db, [one.id for one in (*plan.earlier, *recorded)])
+    places = {one: place for place, one in enumerate(plan.ids)}
+    changes.sort(
+        key=lambda one: (places[one.record.stored_email_id], ORDER_IN_MESSAGE.index(one.record.terms.mutation))
+    )
     return Asked(identity, tuple(changes), plan.left_out)
 
 
@@ -146,6 +151,7 @@ async def _plan(db: Database, settings: Settings, wish: Wish) -> Plan:
     wanted, refusals = await _wanted(db, settings, act, [sources[one] for one in ids], caller=wish.caller)
     leaving = await _leaving(db, ids)
     changes: list[Planned] = []
+    repeated: list[MutationRecord] = []
     left_out: list[LeftOut] = []
     for source in (sources[one] for one in ids):
         for terms, destination in wanted.get(source.account_id, ()):
@@ -153,6 +159,7 @@ async def _plan(db: Database, settings: Settings, wish: Wish) -> Plan:
             if known is not None:
                 if not same_request(terms, known.terms):
                     raise MailChangeInvalid("that request_id asked for another change before; use a new one")
+                repeated.append(known)
                 continue
             if not source.is_live:
                 raise EmailNotAccessible("there is no readable email of that id")
@@ -161,7 +168,7 @@ async def _plan(db: Database, settings: Settings, wish: Wish) -> Plan:
                 changes.append(Planned(source, terms, destination))
             elif not left_out or left_out[-1].stored_email_id != source.stored_email_id:
                 left_out.append(LeftOut(source.stored_email_id, reason))
-    return Plan(identity, tuple(changes), tuple(earlier.values()), refusals, tuple(left_out))
+    return Plan(ids, identity, tuple(changes), tuple(repeated), refusals, tuple(left_out))
 
 
 def checked_ids(texts: Sequence[str], *, caller: Caller) -> list[UUID]:

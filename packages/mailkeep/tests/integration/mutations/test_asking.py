@@ -132,6 +132,11 @@ async def test_one_request_asks_once_and_for_one_thing(db: Database) -> None:
     for other in (Mark(flagged=False), Mark(add_keywords=("Home",))):
         with pytest.raises(MailChangeInvalid, match="another change"):
             await asked(db, HOME, ids, other, request_id="r1")
+    assert kinds(await asked(db, HOME, ids[:1], Mark(seen=True, flagged=True), request_id="r1")) == [
+        "set-seen",
+        "set-flagged",
+    ]  # what it asks for now, known or new, and nothing else of that request
+    await execute(db, "DELETE FROM mailbox_mutations WHERE mutation = 'set-seen'")
     assert len(await rows(db, "SELECT FROM mailbox_mutations")) == 4
     for value in (True, False, True):
         await asked(db, HOME, ids[:1], Mark(flagged=value))
