@@ -207,12 +207,6 @@ LIMIT %(limit)s;
 SELECT count(*) FROM mailbox_mutation_audit_entries
 WHERE mailbox_account_id = %(account_id)s AND (%(ids)s::uuid[] IS NULL OR stored_email_id = ANY(%(ids)s::uuid[]));
 
--- name: forget_audited
--- Operators: no entry is owed any more for what has ended.
-UPDATE mailbox_mutations SET audit_trail_enabled = false
-WHERE mailbox_account_id = %(account_id)s AND audit_trail_enabled AND stage IN ('Completed', 'Abandoned')
-  AND (%(ids)s::uuid[] IS NULL OR stored_email_id = ANY(%(ids)s::uuid[]));
-
 -- name: stop_auditing
 -- Operators: what is erased from the trail is not to be entered again.
 UPDATE mailbox_mutations SET audit_trail_enabled = false

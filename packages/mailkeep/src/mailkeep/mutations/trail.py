@@ -113,8 +113,6 @@ async def erase_trail(db: Database, account_id: str, *, stored_email_ids: Sequen
     """
     erased = 0
     ids = None if stored_email_ids is None else list(stored_email_ids)
-    async with db.connection() as connection:
-        await connection.execute(_SQL["forget_audited"], {"account_id": account_id, "ids": ids})
     while True:
         async with db.connection() as connection:
             values = {"account_id": account_id, "ids": ids, "limit": ERASED_PER_PASS}
