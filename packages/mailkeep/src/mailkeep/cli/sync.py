@@ -33,7 +33,9 @@ def sync(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what each account's run came to as JSON.")] = False,
 ) -> None:
-    """Mirror the accounts' mail from their servers. Nothing on a server is ever changed.
+    """Mirror the accounts' mail from their servers, after carrying out the changes that were asked for.
+
+    Nothing else on a server is ever changed.
 
     With --once it ends when every message is stored and found by its words; what is derived later (languages, texts
     of attachments) waits for --derive, mailkeep derive, or the service.

@@ -59,6 +59,8 @@ class Converged:
     left: int = 0
     failure_code: int | None = None
     is_held_elsewhere: bool = False
+    plea: AskedToComeBack | None = None
+    """The server asked to be left alone, and the pass ended."""
     more_waits: bool = False
     """Whether rows are left that another pass would take up with profit: this one was full, and nothing failed."""
 
@@ -70,6 +72,7 @@ class Converged:
             left=later.left,
             failure_code=self.failure_code or later.failure_code,
             is_held_elsewhere=later.is_held_elsewhere,
+            plea=later.plea,
             more_waits=later.more_waits,
         )
 
@@ -144,6 +147,7 @@ class _Pass:
         self._ledger = Ledger(db, account_id, attempts=bounds.max_mutation_attempts, now=now)
         self._broken = 0
         self._is_full = False
+        self._plea: AskedToComeBack | None = None
 
     def converged(self) -> Converged:
         counts = Counter(self._ledger.endings.values())
@@ -153,6 +157,7 @@ class _Pass:
             failed=counts[Ending.FAILED],
             left=counts[Ending.LEFT],
             failure_code=self._ledger.failure_code,
+            plea=self._plea,
             more_waits=self._is_full
             and not counts[Ending.FAILED]
             and bool(counts[Ending.COMPLETED] + counts[Ending.ABANDONED]),
@@ -164,7 +169,7 @@ class _Pass:
         self._is_full = len(rows) >= limit
         owed = await self._settle(rows)
         for batch in batches(owed):
-            if self._broken >= MOST_BROKEN_CONNECTIONS:
+            if self._plea is not None or self._broken >= MOST_BROKEN_CONNECTIONS:
                 self._ledger.leave(self._ledger.unfinished(batch.rows))
                 continue
             if due := self._next_of_their_messages(batch, owed):
@@ -212,7 +217,7 @@ class _Pass:
             self._broken += not session.is_usable
             await self._ledger.fail(self._ledger.unfinished(rows), error.code or MutationFailedUnexpectedly.code)
             if isinstance(error, AskedToComeBack):
-                self._broken = MOST_BROKEN_CONNECTIONS
+                self._plea = error
         except Exception as error:  # a defect; the other batches still get their turn
             log.error(  # noqa: TRY400  -- a traceback can hold mail
                 "change failed",

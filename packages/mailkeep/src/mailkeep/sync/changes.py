@@ -23,6 +23,8 @@ async def carry_out_changes(resources: Resources, account: AccountSettings) -> C
         total = Converged(more_waits=True)
         while total.more_waits and not resources.stopping.is_set():
             total += await converge_account(resources.db, account_id, connect, bounds=bounds, now=resources.now)
+        if total.plea is not None:
+            resources.access.gates.of(account).heed(total.plea)
         return total
 
 

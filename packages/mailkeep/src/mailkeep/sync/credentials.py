@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,6 +11,8 @@ from mailkeep.errors import ConfigurationRefused, LoginRejected
 from mailkeep.imap import ReadOnlySession, Timeouts, WatchingSession
 from mailkeep.imap.writing import WritingSession
 from mailkeep.oauth import AccessTokens
+
+WRITING_PATIENCE = 5  # times as long as a question may stay without an octet of its answer
 
 S = TypeVar("S", ReadOnlySession, WatchingSession, WritingSession)
 
@@ -34,8 +37,12 @@ async def open_watch(
 async def open_writing(
     account: AccountSettings, tokens: AccessTokens, ring: DataEncryptionSettings, home: Path, *, timeouts: Timeouts
 ) -> WritingSession:
-    """A signed-in session that can change the mailbox; as `open_session` otherwise (MUT-3)."""
-    return await _open(WritingSession, account, tokens, ring, home, timeouts)
+    """A signed-in session that can change the mailbox; as `open_session` otherwise (MUT-3).
+
+    It waits longer for a word: moving 500 messages is one command, and what becomes of it must not be lost for haste.
+    """
+    patient = replace(timeouts, idle=timeouts.idle * WRITING_PATIENCE)
+    return await _open(WritingSession, account, tokens, ring, home, patient)
 
 
 async def _open(

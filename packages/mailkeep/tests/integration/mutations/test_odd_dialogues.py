@@ -14,6 +14,7 @@ from support.store import inbox, store
 
 from mailkeep.db import Database
 from mailkeep.mutations import Mutation, Stage, Terms
+from mailkeep.sync import read_pauses
 
 pytestmark = pytest.mark.anyio
 
@@ -183,6 +184,25 @@ async def test_a_server_that_is_busy_is_asked_again_in_the_next_run(db: Database
     mailbox, (change,), _ = await converged(db, tmp_path, script, move_to("Archive"), passes=2)
     assert await ending(mailbox, change) == (Stage.COMPLETED, None, (9, 50))
     assert (await mailbox.row(change)).attempt_count == 2
+
+
+@pytest.mark.spec("MUT-33", "MUT-39")
+@pytest.mark.case("56")
+async def test_a_plea_for_patience_ends_the_pass_and_holds_for_the_account(db: Database, tmp_path: Path) -> None:
+    """A server that throttles a STORE is left alone: the changes behind it wait, and so does everybody else."""
+    script = f"""{STANDING}
+    > UID STORE 1 +FLAGS.SILENT (\\Flagged)
+    NO Request is throttled. Suggested Backoff Time: 300000 milliseconds
+    """
+    binding = await inbox(db, "anna")
+    await store(db, binding, mail(1), mail(2))
+    async with ScriptedImap(script, capabilities=MOVING) as server:
+        mailbox = Mirrored(db, tmp_path, account_at(server.port), {})
+        first, behind = await mailbox.asked(1, STAR), await mailbox.asked(2, DELETE)
+        converged = await mailbox.converge()
+    assert (converged.failed, converged.left) == (1, 1)
+    assert ((await mailbox.row(first)).attempt_count, (await mailbox.row(behind)).attempt_count) == (1, 0)
+    assert "anna" in read_pauses(tmp_path, now=mailbox.now())
 
 
 @pytest.mark.spec("MUT-8", "MUT-35", "MUT-17")

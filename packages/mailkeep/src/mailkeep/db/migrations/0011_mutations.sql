@@ -49,6 +49,8 @@ CREATE INDEX ix_mailbox_mutations_stored_email_id ON mailbox_mutations (stored_e
 CREATE INDEX ix_mailbox_mutations_request ON mailbox_mutations (requester_identity) WHERE requester_origin = 'Command';
 CREATE INDEX ix_mailbox_mutations_completed ON mailbox_mutations (mailbox_account_id, stage_changed_at)
     WHERE stage = 'Completed';
+CREATE INDEX ix_mailbox_mutations_audited ON mailbox_mutations (mailbox_account_id, stage_changed_at)
+    WHERE audit_trail_enabled;
 
 -- How a change ended. All plain values and no key: an entry outlives the message it says was deleted.
 CREATE TABLE mailbox_mutation_audit_entries (
