@@ -14,7 +14,7 @@ from uuid import UUID
 import psycopg
 
 from benchmarks.search_mail import FOLDERS, SyntheticMail
-from mailkeep.mailbox.document import SearchDocument, build_document
+from mailkeep.preparation.document import SearchDocument, build_document
 from mailkeep_message import Address, AutomationClaim, Body, Message, TextSource, comparison_form
 
 ACCOUNT_ID = "bench"

@@ -10,9 +10,9 @@ import pytest
 
 from mailkeep.db import schema
 from mailkeep.db.database import RACED_KEYS
-from mailkeep.mailbox.document import SearchDocument
 from mailkeep.mailbox.erase import UNKEYED_TABLES
-from mailkeep.mailbox.preparation import ROW_COLUMNS
+from mailkeep.preparation.document import SearchDocument
+from mailkeep.preparation.encoding import ROW_COLUMNS
 
 COLUMNS = """
 SELECT table_name, column_name, row_number() OVER (PARTITION BY table_name ORDER BY ordinal_position), data_type, character_maximum_length, is_nullable, column_default,

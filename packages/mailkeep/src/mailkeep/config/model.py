@@ -108,7 +108,7 @@ class MailSynchronizationSettings(Section):
         le=timedelta(minutes=2),
         description="How long running folders may finish at the end.",
     )
-    max_metadata_batch_size: int = Field(default=100, ge=1, le=1000, description="Messages per discovery batch.")
+    max_metadata_batch_size: int = Field(default=250, ge=1, le=1000, description="Messages per discovery batch.")
     max_metadata_batches_per_run: int = Field(
         default=10, ge=1, le=1000, description="Discovery batches per folder and run."
     )

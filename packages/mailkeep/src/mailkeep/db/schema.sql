@@ -157,7 +157,7 @@ CREATE TABLE email_message_contents (
     stored_at timestamptz NOT NULL,
     CONSTRAINT pk_email_message_contents PRIMARY KEY (stored_email_id),
     CONSTRAINT fk_email_message_contents_stored_emails FOREIGN KEY (stored_email_id)
-        REFERENCES stored_emails (id) ON DELETE CASCADE
+        REFERENCES stored_emails (id) ON DELETE CASCADE DEFERRABLE
 );
 
 -- Octets are written once and read whole: compressing them costs a fifth of an arrival and does little for attachments.
@@ -327,7 +327,7 @@ CREATE TABLE email_search_documents (
     attachment_vector tsvector,  -- C: names and texts of attachments, which enter the index with the vector
     CONSTRAINT pk_email_search_documents PRIMARY KEY (stored_email_id),
     CONSTRAINT fk_email_search_documents_stored_emails FOREIGN KEY (stored_email_id)
-        REFERENCES stored_emails (id) ON DELETE CASCADE
+        REFERENCES stored_emails (id) ON DELETE CASCADE DEFERRABLE
 ) WITH (toast_tuple_target = 512);
 -- A row that leaves the page keeps its heap tuple small; a vector does not compress, so it is not tried.
 ALTER TABLE email_search_documents ALTER COLUMN search_vector SET STORAGE EXTERNAL;

@@ -49,7 +49,6 @@ from mailkeep.mailbox.model import (
     Uid,
     UidValidity,
 )
-from mailkeep.mailbox.preparation import PreparedBatch, PreparedMessage, prepare
 from mailkeep.mailbox.proofs import ProofCounts, buried_uids, header_only_uids, record_proof, unbury
 from mailkeep.mailbox.reading import attachment, raw_mime, read_contents
 from mailkeep.mailbox.reconcile import (
@@ -72,6 +71,7 @@ from mailkeep.mailbox.relink import NewIdentity, has_earlier_identities, relink,
 from mailkeep.mailbox.repairs import RepairObstacle, awaiting_repair, folders_to_mend, note_repair_attempts
 from mailkeep.mailbox.scope import ReadableFolder, Scope, resolve_scope
 from mailkeep.mailbox.status import folder_status, stored_count
+from mailkeep.preparation import PreparedBatch, PreparedMessage, prepare
 
 __all__ = [
     "AccountId",

@@ -19,6 +19,7 @@ from uuid import UUID
 import psycopg
 
 from mailkeep.db import Connection, Database, load_queries, uuid7s
+from mailkeep.errors import ConcurrencyConflict
 from mailkeep.mailbox.isolation import quarantine
 from mailkeep.mailbox.model import (
     Arrival,
@@ -29,7 +30,9 @@ from mailkeep.mailbox.model import (
     Uid,
     UidValidity,
 )
-from mailkeep.mailbox.preparation import (
+from mailkeep.mailbox.relink import NewIdentity, write_identities
+from mailkeep.mailbox.rows import Keyed, Placed, copy_ahead, copy_rows, rewrite
+from mailkeep.preparation import (
     DEFAULT_LIMITS,
     PreparedBatch,
     PreparedMessage,
@@ -37,8 +40,6 @@ from mailkeep.mailbox.preparation import (
     prepare,
     prepare_one,
 )
-from mailkeep.mailbox.relink import NewIdentity, write_identities
-from mailkeep.mailbox.rows import Placed, copy_new, rewrite
 from mailkeep.threads import ThreadInput, adopt, lock_account, place, threads_of
 from mailkeep_message import Limits
 
@@ -151,22 +152,27 @@ def refused_message_state(error: psycopg.Error) -> str | None:
 
 
 async def _store(connection: Connection, *, target: _Target, messages: Sequence[PreparedMessage]) -> BatchOutcome:
+    new = await _expected_new(connection, target, messages)
+    ids = dict(zip((m.arrival.uid for m in new), uuid7s(target.now, len(new)), strict=True))
+    if new:
+        await copy_ahead(connection, [Keyed(m, ids[m.arrival.uid], target.binding) for m in new], now=target.now)
     await lock_account(connection, target.binding.account_id)
     stored = await _stored_occurrences(connection, target, messages)
     relinks = await _relinks(connection, target, [m for m in messages if m.arrival.uid not in stored])
     fresh = [m for m in messages if m.arrival.uid not in stored and m.arrival.uid not in relinks]
     stale = [m for m in messages if m.arrival.uid in stored and _adds_octets(m, stored[m.arrival.uid])]
-    ids = dict(zip((m.arrival.uid for m in fresh), uuid7s(target.now, len(fresh)), strict=True))
+    if [m.arrival.uid for m in fresh] != [m.arrival.uid for m in new]:
+        raise ConcurrencyConflict("another transaction stored some of these messages meanwhile")
     ids.update({m.arrival.uid: stored[m.arrival.uid].id for m in stale})
 
     inputs = [_thread_input(m, ids[m.arrival.uid], stored.get(m.arrival.uid)) for m in (*fresh, *stale)]
     if inputs:
         places = await place(connection, target.binding.account_id, messages=inputs, now=target.now)
         placed = [
-            Placed(m, one.stored_email_id, places.placements[one.stored_email_id], target.binding, target.uid_validity)
+            Placed(m, one.stored_email_id, target.binding, places.placements[one.stored_email_id], target.uid_validity)
             for m, one in zip((*fresh, *stale), inputs, strict=True)
         ]
-        await copy_new(connection, placed[: len(fresh)], now=target.now)
+        await copy_rows(connection, placed[: len(fresh)], now=target.now)
         await rewrite(connection, placed[len(fresh) :], now=target.now)
         await adopt(connection, places.adoptions)
     await _relink(connection, target, [(m, relinks[m.arrival.uid]) for m in messages if m.arrival.uid in relinks])
@@ -186,6 +192,16 @@ async def _store(connection: Connection, *, target: _Target, messages: Sequence[
         oversized=sum(m.arrival.availability is ContentAvailability.EXCEEDED_SIZE_LIMIT for m in messages),
         octets_stored=sum(len(m.arrival.octets or b"") for m in (*fresh, *stale)),
     )
+
+
+async def _expected_new(
+    connection: Connection, target: _Target, messages: Sequence[PreparedMessage]
+) -> list[PreparedMessage]:
+    """Which messages seem not to be here under any UIDVALIDITY; whoever holds the account's lock knows."""
+    stored = await _stored_occurrences(connection, target, messages)
+    left = [m for m in messages if m.arrival.uid not in stored]
+    relinks = await _relinks(connection, target, left)
+    return [m for m in left if m.arrival.uid not in relinks]
 
 
 async def _stored_occurrences(

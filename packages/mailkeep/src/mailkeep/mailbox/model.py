@@ -6,7 +6,6 @@ are spelled as they are stored (DATA-6).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -15,34 +14,23 @@ from uuid import UUID
 
 from mailkeep.config import ExpungedEmailDisposition
 from mailkeep.config import SpecialUse as SpecialUse
+from mailkeep.preparation import Arrival as Arrival
+from mailkeep.preparation import ContentAvailability as ContentAvailability
+from mailkeep.preparation import Flags as Flags
+from mailkeep.preparation import Uid as Uid
 
 AccountId = NewType("AccountId", str)
 """The configured id of an account, exact case, at most 128 characters."""
 FolderId = NewType("FolderId", int)
 """The key of one binding of an alias to a remote path (`mail_folders.id`)."""
-Uid = NewType("Uid", int)
-"""1 to 4,294,967,295 (RFC 9051 §2.3.1.1)."""
 UidValidity = NewType("UidValidity", int)
 """1 to 4,294,967,295."""
 ModSeq = NewType("ModSeq", int)
 """1 to 2**63-1 (RFC 7162 §3.1); whatever reads 0 says "none" with None."""
 
 MAX_UID: Final = 4_294_967_295
-MAX_KEYWORDS: Final = 64
-MAX_KEYWORD_CHARACTERS: Final = 64
-
 Disposition = ExpungedEmailDisposition
 """What happens to the local copy of a message that is gone from the server (SYNC-79)."""
-
-
-class ContentAvailability(StrEnum):
-    """Why a message's octets are here, or why not."""
-
-    AVAILABLE = "Available"
-    EXCEEDED_SIZE_LIMIT = "ExceededSizeLimit"
-    """Larger than the configured limit: permanent, the row comes from the header alone (SYNC-60)."""
-    AWAITING_STORAGE_HEADROOM = "AwaitingStorageHeadroom"
-    """The storage ceiling was met: a queue, filled later (SYNC-64, SYNC-68)."""
 
 
 class QuarantineReason(StrEnum):
@@ -54,43 +42,6 @@ class QuarantineReason(StrEnum):
     """The server's answer broke off or broke the connection at this one message, again and again."""
     STORAGE_REFUSED = "StorageRefused"
     """PostgreSQL refused the row in every form we know; `detail` is the SQLSTATE (cases 182, 187)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Flags:
-    """The server's flags of one message at one moment. `keywords` upper-cased, distinct, sorted, at most 64."""
-
-    seen: bool = False
-    answered: bool = False
-    flagged: bool = False
-    draft: bool = False
-    deleted: bool = False
-    keywords: tuple[str, ...] = ()
-
-    @classmethod
-    def from_imap(cls, names: Iterable[str]) -> Flags:
-        """Fold the names of a FETCH FLAGS answer (RFC 9051 §2.3.2), any case, any order.
-
-        `\\Recent` and system flags nobody knows are dropped. Keywords that are over 64 characters, blank or hold
-        blanks or control characters are dropped; of more than 64 the lowest sorted stay (SYNC-76).
-        """
-        folded = {name.upper() for name in names}
-        keywords = sorted(name for name in folded if not name.startswith("\\") and _is_usable_keyword(name))
-        return cls(
-            seen="\\SEEN" in folded,
-            answered="\\ANSWERED" in folded,
-            flagged="\\FLAGGED" in folded,
-            draft="\\DRAFT" in folded,
-            deleted="\\DELETED" in folded,
-            keywords=tuple(keywords[:MAX_KEYWORDS]),
-        )
-
-
-def _is_usable_keyword(name: str) -> bool:
-    """An IMAP atom that PostgreSQL takes: no blank, no control character, no lone surrogate (RFC 9051 §9)."""
-    if not 0 < len(name) <= MAX_KEYWORD_CHARACTERS:
-        return False
-    return not any(ch <= " " or "\x7f" <= ch <= "\x9f" or "\ud800" <= ch <= "\udfff" or ch.isspace() for ch in name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,28 +87,6 @@ class Checkpoint:
     remote_message_count: int | None = None
     remote_uid_next: Uid | None = None
     remote_observed_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """One message as the server handed it over.
-
-    `size_octets` is what the server reported, 0 when it did not. `octets` is the whole message when `availability` is
-    `Available`; otherwise it is None and `header_octets` is what `BODY.PEEK[HEADER]` gave. `flags` is None when the
-    fetch did not report them: the row then waits to be observed.
-    """
-
-    uid: Uid
-    size_octets: int
-    internaldate: datetime | None
-    flags: Flags | None
-    octets: bytes | None
-    header_octets: bytes | None = None
-    availability: ContentAvailability = ContentAvailability.AVAILABLE
-
-    def __post_init__(self) -> None:
-        if (self.octets is not None) != (self.availability is ContentAvailability.AVAILABLE):
-            raise ValueError("octets are present exactly when the content is available")
 
 
 @dataclass(frozen=True, slots=True)

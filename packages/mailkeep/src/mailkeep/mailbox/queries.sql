@@ -109,6 +109,10 @@ SELECT e.uid, e.id, e.email_thread_id, e.content_availability,
 FROM stored_emails e
 WHERE e.mail_folder_id = %(folder_id)s AND e.uid_validity = %(uid_validity)s AND e.uid = ANY(%(uids)s);
 
+-- name: rows_follow
+-- Octets and documents are written before the rows they belong to; the commit checks that these have come.
+SET CONSTRAINTS fk_email_message_contents_stored_emails, fk_email_search_documents_stored_emails DEFERRED;
+
 -- name: has_other_uid_validity
 -- Whether the folder still holds mail of another UIDVALIDITY; two ranges, so that the index answers.
 SELECT EXISTS (SELECT FROM stored_emails WHERE mail_folder_id = %(folder_id)s AND uid_validity < %(uid_validity)s)

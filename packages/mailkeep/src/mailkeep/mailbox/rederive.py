@@ -31,8 +31,8 @@ from mailkeep.mailbox.model import (
     Uid,
     UidValidity,
 )
-from mailkeep.mailbox.preparation import Form, PreparedMessage, next_form, prepare_one
 from mailkeep.mailbox.rows import Placed, rewrite_derived
+from mailkeep.preparation import Form, PreparedMessage, next_form, prepare_one
 from mailkeep.threads import ThreadInput, adopt, lock_account, place
 from mailkeep_message import Limits
 
@@ -245,7 +245,7 @@ async def _write(connection: Connection, *, run: RederivationRun, step: _Step) -
     if inputs:
         places = await place(connection, run.account_id, messages=inputs, now=step.now)
         placed = [
-            Placed(reading.prepared, reading.id, places.placements[reading.id], reading.binding, reading.uid_validity)
+            Placed(reading.prepared, reading.id, reading.binding, places.placements[reading.id], reading.uid_validity)
             for reading, _ in found
             if reading.prepared is not None
         ]

@@ -9,10 +9,10 @@ from typing import Final
 from uuid import UUID
 
 from mailkeep.db import Connection, load_queries
-from mailkeep.mailbox import copyformat as cf
-from mailkeep.mailbox.document import SearchDocument
 from mailkeep.mailbox.model import FolderBinding, UidValidity
-from mailkeep.mailbox.preparation import ROW_COLUMNS, PreparedMessage
+from mailkeep.preparation import ROW_COLUMNS, PreparedMessage
+from mailkeep.preparation import copyformat as cf
+from mailkeep.preparation.document import SearchDocument
 from mailkeep.threads import ThreadPlacement
 
 _SQL: Final = load_queries("mailkeep.mailbox")
@@ -57,23 +57,36 @@ _KEPT_WHEN_ABSENT: Final = frozenset({"internet_message_id", "parent_stored_emai
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """A prepared message with its key, its place in its conversation and the folder it belongs to."""
+class Keyed:
+    """A prepared message with its key and the folder it belongs to."""
 
     message: PreparedMessage
     id: UUID
-    placement: ThreadPlacement
     binding: FolderBinding
+
+
+@dataclass(frozen=True, slots=True)
+class Placed(Keyed):
+    """The same with its place in its conversation, which is all that its row waits for."""
+
+    placement: ThreadPlacement
     uid_validity: UidValidity
 
 
-async def copy_new(connection: Connection, placed: Sequence[Placed], *, now: datetime) -> None:
-    """Write messages that are not here yet."""
-    if not placed:
-        return
+async def copy_ahead(connection: Connection, keyed: Sequence[Keyed], *, now: datetime) -> None:
+    """Write the octets and documents of messages that are not here yet; `copy_rows` follows in the same transaction.
+
+    They are most of the work of an arrival and ask nothing of other mail, so that batches of one account can do this
+    side by side, before they wait for each other.
+    """
+    await connection.execute(_SQL["rows_follow"])
+    await _copy(connection, "email_message_contents", _CONTENT_COLUMNS, _contents(keyed, now))
+    await _copy(connection, "email_search_documents", _DOCUMENT_COLUMNS, _documents(keyed, now))
+
+
+async def copy_rows(connection: Connection, placed: Sequence[Placed], *, now: datetime) -> None:
+    """Write the rows of messages whose octets and documents `copy_ahead` wrote."""
     await _copy(connection, "stored_emails", _ROW_COLUMNS, _rows(placed, now))
-    await _copy(connection, "email_message_contents", _CONTENT_COLUMNS, _contents(placed, now))
-    await _copy(connection, "email_search_documents", _DOCUMENT_COLUMNS, _documents(placed, now))
 
 
 async def rewrite(connection: Connection, placed: Sequence[Placed], *, now: datetime) -> None:
@@ -177,18 +190,18 @@ def _rows(placed: Sequence[Placed], now: datetime) -> Iterator[bytes]:
         )
 
 
-def _documents(placed: Sequence[Placed], now: datetime) -> Iterator[bytes]:
+def _documents(keyed: Sequence[Keyed], now: datetime) -> Iterator[bytes]:
     count = len(_DOCUMENT_COLUMNS)
     extracted_at = cf.timestamptz(now)
-    for one in placed:
+    for one in keyed:
         identity = (cf.uuid(one.id), cf.bigint(one.binding.folder_id), extracted_at)
         yield cf.row(count, (*identity, one.message.document))
 
 
-def _contents(placed: Sequence[Placed], now: datetime) -> Iterator[bytes]:
+def _contents(keyed: Sequence[Keyed], now: datetime) -> Iterator[bytes]:
     count = len(_CONTENT_COLUMNS)
     stored_at = cf.timestamptz(now)
-    for one in placed:
+    for one in keyed:
         octets, digest = one.message.arrival.octets, one.message.sha256
         if octets is None or digest is None:
             continue

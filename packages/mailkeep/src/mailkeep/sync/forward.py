@@ -1,7 +1,8 @@
-"""What arrived: discover, fetch, read and store, ascending by UID, three chunks under way at once.
+"""What arrived: discover, fetch, read and store, ascending by UID, several chunks under way at once.
 
-While one chunk is stored, the next is being read and the one after that fetched. The checkpoint follows what is stored
-or quarantined, one chunk at a time in a transaction of its own, and never overtakes it (SYNC-56, SYNC-57; case 212).
+While two chunks are stored, the next is being read and the one after that fetched. The checkpoint follows what is
+stored or quarantined, one chunk after the other in a transaction of its own, and never overtakes it (SYNC-56, SYNC-57;
+case 212): a chunk that is stored before the one in front of it waits.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from mailkeep.sync.volume import Chunk, InFlight, chunks
 from mailkeep.sync.work import FolderWork
 
 PAGES_DESCRIBED_AT_ONCE = 10  # of metadata in one question, once the first page is on its way
-CHUNKS_UNDER_WAY = 3  # one being fetched, one being read, one being stored
+STORED_AT_ONCE = 2
+CHUNKS_UNDER_WAY = STORED_AT_ONCE + 2  # one being fetched, one being read
 OCTETS_UNDER_WAY = 32 * 1024 * 1024  # of one folder run, so that large messages go one by one and memory stays small
 
 
@@ -67,6 +69,8 @@ async def forward_pass(work: FolderWork, narrow: Callable[[FolderWork, UidSet], 
     read: asyncio.Queue[tuple[Fetched, asyncio.Task[PreparedBatch]] | None] = asyncio.Queue()
     places = asyncio.Semaphore(CHUNKS_UNDER_WAY)
     lane = InFlight(OCTETS_UNDER_WAY)
+    in_front = asyncio.Event()  # of the next chunk to be stored: set when the checkpoint is past what it stands for
+    in_front.set()
     reached_end = False
 
     async def fetch(group: asyncio.TaskGroup) -> None:
@@ -77,19 +81,28 @@ async def forward_pass(work: FolderWork, narrow: Callable[[FolderWork, UidSet], 
             )
             read.put_nowait((fetched, prepared))
         reached_end = not work.limits_reached - {LimitReached.STORED_CONTENT_BYTES} and not _is_stopping(work)
-        read.put_nowait(None)
+        for _ in range(STORED_AT_ONCE):
+            read.put_nowait(None)
+
+    async def store() -> None:
+        nonlocal in_front
+        while (item := await read.get()) is not None:
+            fetched, prepared = item
+            before, in_front = in_front, asyncio.Event()
+            behind = in_front
+            try:
+                await _store(work, fetched, prepared, before)
+            finally:
+                work.resources.in_flight.release(fetched.held)
+            behind.set()
+            lane.release(fetched.held)
+            places.release()
 
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(fetch(group))
-            while (item := await read.get()) is not None:
-                fetched, prepared = item
-                try:
-                    await _store(work, fetched, prepared)
-                finally:
-                    work.resources.in_flight.release(fetched.held)
-                lane.release(fetched.held)
-                places.release()
+            for _ in range(STORED_AT_ONCE):
+                group.create_task(store())
     except BaseExceptionGroup as failures:
         raise _first_cause(failures) from failures
     finally:
@@ -201,8 +214,10 @@ async def _fetch_chunk(work: FolderWork, chunk: Chunk, through_uid: int, *, foll
     )
 
 
-async def _store(work: FolderWork, fetched: Fetched, prepared: asyncio.Task[PreparedBatch]) -> None:
-    """Store a chunk, name what could not be fetched, then move the checkpoint past both."""
+async def _store(
+    work: FolderWork, fetched: Fetched, prepared: asyncio.Task[PreparedBatch], in_front: asyncio.Event
+) -> None:
+    """Store a chunk, name what could not be fetched, then, after those in front, move the checkpoint past both."""
     stored_octets = 0
     try:
         batch = await prepared
@@ -213,6 +228,7 @@ async def _store(work: FolderWork, fetched: Fetched, prepared: asyncio.Task[Prep
         stored_octets = outcome.octets_stored
     finally:
         work.resources.ceiling.settle(fetched.claimed, stored_octets)
+    await in_front.wait()
     work.arrivals += outcome
     work.arrivals += await quarantine_faulty(work, fetched.faulty, fetched.sizes)
     await work.move_checkpoint(advanced(work.checkpoint, fetched.through_uid, messages=work.state.messages, now=now))

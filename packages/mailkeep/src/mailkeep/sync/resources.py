@@ -12,8 +12,8 @@ from pathlib import Path
 from mailkeep.config import MailSynchronizationSettings, Settings
 from mailkeep.db import Database
 from mailkeep.imap import Timeouts
-from mailkeep.mailbox.preparation import DEFAULT_LIMITS
 from mailkeep.oauth import AccessTokens
+from mailkeep.preparation import DEFAULT_LIMITS
 from mailkeep.resilience import Pipelines
 from mailkeep.sync.access import Access, timeouts_of
 from mailkeep.sync.gate import Gates

@@ -15,7 +15,7 @@ from mailkeep.languages import LanguageStage
 from mailkeep.languages import queries as queries_module
 from mailkeep.languages import stage as stage_module
 from mailkeep.mailbox import AccountId, rederive_pass, request_rederivation
-from mailkeep.mailbox.preparation import DEFAULT_LIMITS
+from mailkeep.preparation import DEFAULT_LIMITS
 from mailkeep.search import Match, SearchRequest, search_emails
 from mailkeep.stages import StageCounts, drain
 

@@ -13,8 +13,8 @@ import pytest
 from support.mail import File, message, raw
 from support.store import EPOCH, INTERNALDATE, NOW, arrival, execute, header_only, inbox, rows, store
 
-import mailkeep.mailbox.document
-import mailkeep.mailbox.preparation
+import mailkeep.preparation.document
+import mailkeep.preparation.encoding
 from mailkeep.db import Database
 from mailkeep.errors import ConcurrencyConflict, DatabaseUnavailable
 from mailkeep.mailbox import (
@@ -295,7 +295,7 @@ async def test_largest_texts_of_four_byte_words_still_insert(db: Database, unit:
 @pytest.mark.case("185", "187")
 async def test_vector_over_its_limit_is_stored_partly_indexed(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """When our own bounds fail and PostgreSQL answers 54000, only the index gets less; the text is kept and marked."""
-    monkeypatch.setattr(mailkeep.mailbox.document, "_VECTOR_OCTETS", 1 << 40)
+    monkeypatch.setattr(mailkeep.preparation.document, "_VECTOR_OCTETS", 1 << 40)
     text = "".join(chr(0x20000 + n * n * (n % 97 + 1) % 20_011) for n in range(100_000))
     octets = message("Long", body=text + "\n", message_id="long@example.com")
     binding = await inbox(db)
@@ -312,7 +312,7 @@ async def test_vector_over_its_limit_is_stored_partly_indexed(db: Database, monk
 @pytest.mark.case("26", "212")
 async def test_one_refused_message_is_isolated_and_kept_bare(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """When text slips through that PostgreSQL refuses, its neighbours are stored whole and it keeps its octets."""
-    refuse(monkeypatch, marker="POISON", until=mailkeep.mailbox.preparation.Form.BARE)
+    refuse(monkeypatch, marker="POISON", until=mailkeep.preparation.encoding.Form.BARE)
     binding = await inbox(db)
     mails = [message(f"n {n}" if n != 5 else "POISON") for n in range(9)]
     outcome = await store(db, binding, *mails)
@@ -343,7 +343,7 @@ async def test_message_refused_in_every_form_is_quarantined_with_its_reason(
 
 def refuse(monkeypatch: pytest.MonkeyPatch, *, marker: str, until: Any) -> None:
     """Put a NUL, which PostgreSQL refuses, into the row of the marked message in every form before `until`."""
-    genuine = mailkeep.mailbox.preparation._in_form
+    genuine = mailkeep.preparation.encoding._in_form
 
     def poisoned(arrival: Arrival, limits: Any, form: Any) -> Any:
         prepared = genuine(arrival, limits, form)
@@ -356,7 +356,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, *, marker: str, until: Any) -> None:
         length = int.from_bytes(row[12:16], "big", signed=True)
         return 4 + max(length, 0)
 
-    monkeypatch.setattr(mailkeep.mailbox.preparation, "_in_form", poisoned)
+    monkeypatch.setattr(mailkeep.preparation.encoding, "_in_form", poisoned)
 
 
 async def test_reader_failure_costs_the_message_its_details_only(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,7 +365,7 @@ async def test_reader_failure_costs_the_message_its_details_only(db: Database, m
     def failing(octets: bytes, **_: object) -> None:
         raise RuntimeError("a defect of the reader")
 
-    monkeypatch.setattr(mailkeep.mailbox.preparation, "read", failing)
+    monkeypatch.setattr(mailkeep.preparation.encoding, "read", failing)
     outcome = await store(db, await inbox(db), message("Hello"))
     assert (outcome.stored, outcome.unreadable) == (1, 1)
     assert await rows(db, "SELECT subject, is_structurally_read FROM stored_emails") == [("Hello", False)]

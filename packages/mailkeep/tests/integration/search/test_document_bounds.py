@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from support.stored import NOW
 
-from mailkeep.mailbox.document import MAX_INDEXED_BODY_CHARACTERS, SearchDocument, build_document
+from mailkeep.preparation.document import MAX_INDEXED_BODY_CHARACTERS, SearchDocument, build_document
 from mailkeep_message import Address, AutomationClaim, Body, Message, TextSource
 
 FOUR_OCTETS = 0x10400  # Deseret capitals: letters of four octets in UTF-8, with a lower case of their own

@@ -1,6 +1,7 @@
 """Broken connections, cancellation, shutdown, and two processes at once."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,8 @@ from support.engine import checkpoint, engine, folder, mail, rows, run_once, sto
 from support.tap import Tap
 
 from mailkeep.db import Database
-from mailkeep.errors import AccountHeldElsewhere, LoginRejected, MailServerUnavailable
-from mailkeep.sync import Outcome, Progress, run_account
+from mailkeep.errors import AccountHeldElsewhere, DatabaseUnavailable, LoginRejected, MailServerUnavailable
+from mailkeep.sync import Outcome, Progress, forward, run_account
 
 pytestmark = pytest.mark.anyio
 
@@ -190,3 +191,66 @@ async def test_a_checkpoint_that_somebody_else_moved_defers_the_folder(
     assert not again.is_failed
     assert len(await stored(db)) == 30
     assert (await rows(db, "SELECT count(*) FROM stored_emails"))[0][0] == 30
+
+
+@pytest.mark.spec("SYNC-56", "SYNC-57")
+async def test_a_batch_stored_first_waits_for_the_one_in_front_of_it(
+    db: Database, tmp_path: Path, dovecot: Dovecot, user: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two are stored side by side; the checkpoint passes them in the order of their UIDs."""
+    dovecot.fill(user, "INBOX", [mail(number) for number in range(1, 21)])
+    second_is_stored = asyncio.Event()
+    seen: list[int | None] = []
+    original = forward.store_prepared
+
+    async def held_back(*arguments, batch, **others):  # type: ignore[no-untyped-def]
+        first_uid = batch.messages[0].arrival.uid
+        if first_uid == 1:
+            await second_is_stored.wait()
+        outcome = await original(*arguments, batch=batch, **others)
+        if first_uid == 6:
+            seen.append((await checkpoint(db))[1])
+            second_is_stored.set()
+        return outcome
+
+    monkeypatch.setattr(forward, "store_prepared", held_back)
+    async with asyncio.timeout(60):
+        account = account_at(dovecot.ports.plain, user_name=user)
+        await run_once(db, tmp_path, account, max_metadata_batch_size=5)
+    assert seen == [None]
+    assert (await checkpoint(db))[1] == 20
+    assert len(await stored(db)) == 20
+
+
+@pytest.mark.spec("SYNC-56")
+async def test_a_batch_that_fails_holds_the_checkpoint_in_front_of_those_stored_behind_it(
+    db: Database, tmp_path: Path, dovecot: Dovecot, user: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run begins with the one that failed; what was stored behind it keeps its rows."""
+    dovecot.fill(user, "INBOX", [mail(number) for number in range(1, 21)])
+    account = account_at(dovecot.ports.plain, user_name=user)
+    second_is_stored = asyncio.Event()
+    original = forward.store_prepared
+
+    async def failing(*arguments, batch, **others):  # type: ignore[no-untyped-def]
+        first_uid = batch.messages[0].arrival.uid
+        if first_uid == 1:
+            await second_is_stored.wait()
+            raise DatabaseUnavailable("the database went away")
+        outcome = await original(*arguments, batch=batch, **others)
+        second_is_stored.set()
+        return outcome
+
+    with monkeypatch.context() as patch:
+        patch.setattr(forward, "store_prepared", failing)
+        async with asyncio.timeout(60):
+            with contextlib.suppress(DatabaseUnavailable):
+                await run_once(db, tmp_path, account, max_metadata_batch_size=5)
+    assert (await checkpoint(db))[1] is None
+    before = await stored(db)
+    assert 6 in before
+    await run_once(db, tmp_path, account)
+    after = await stored(db)
+    assert sorted(after) == list(range(1, 21))
+    assert {uid: after[uid] for uid in before} == before
+    assert await rows(db, "SELECT count(*) FROM stored_emails") == [(20,)]

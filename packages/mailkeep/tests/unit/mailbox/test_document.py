@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mailkeep.mailbox.document import MAX_INDEXED_BODY_CHARACTERS, SearchDocument, build_document
+from mailkeep.preparation.document import MAX_INDEXED_BODY_CHARACTERS, SearchDocument, build_document
 from mailkeep_message import Limits, Message, read, read_headers
 
 RECEIVED = datetime(2026, 3, 1, tzinfo=UTC)

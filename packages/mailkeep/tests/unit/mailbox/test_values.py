@@ -12,9 +12,9 @@ from support.mail import message
 
 from mailkeep.db import uuid7, uuid7s
 from mailkeep.mailbox import Arrival, ContentAvailability, Flags, Uid, prepare
-from mailkeep.mailbox import copyformat as cf
 from mailkeep.mailbox.content import cut_text
-from mailkeep.mailbox.preparation import Form, next_form
+from mailkeep.preparation import copyformat as cf
+from mailkeep.preparation.encoding import Form, next_form
 
 
 @pytest.mark.spec("SYNC-76")

@@ -1,67 +1,19 @@
-"""What a batch of arrivals becomes before the database is touched: read, judged, encoded. Pure.
-
-Parsing and encoding take most of the work of an arrival, so they are kept apart from the transaction: they run in a
-thread or a process while the previous batch is being stored. No message stops here, whatever it holds: each has
-further forms that ask less of it (`Form`).
-"""
+"""Reading, judging and encoding a batch of arrivals. No message stops here: each has further forms (`Form`)."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from enum import IntEnum
 from typing import Final
 
-from mailkeep.mailbox import copyformat as cf
-from mailkeep.mailbox.document import SearchDocument, build_document
-from mailkeep.mailbox.model import Arrival, Flags
+from mailkeep.preparation import copyformat as cf
+from mailkeep.preparation.document import SearchDocument, build_document
+from mailkeep.preparation.model import DEFAULT_LIMITS, Arrival, Flags, Form, PreparedBatch, PreparedMessage
 from mailkeep_message import Address, Limits, Message, read, read_headers
 
 MAX_STORED_REFERENCES: Final = 64
-DEFAULT_LIMITS: Final = Limits()
-
-
-class Form(IntEnum):
-    """How much of a message its row and document hold; the octets are kept whole in every form.
-
-    The next form is tried when PostgreSQL refuses one (cases 182, 185, 187).
-    """
-
-    WHOLE = 0
-    PARTLY_INDEXED = 1
-    """A quarter of the body is indexed, without extra terms; the document says so in indexed_body_characters."""
-    BODY_NOT_INDEXED = 2
-    HEADERS_ONLY = 3
-    BARE = 4
-    """Nothing of the message is read but its octets, size, flags and INTERNALDATE."""
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedMessage:
-    """One arrival, ready to be stored. `row` and `document` are the binary COPY fields of ROW_COLUMNS and of
-    SearchDocument.COLUMNS; `sha256` is None without octets."""
-
-    arrival: Arrival
-    form: Form
-    sha256: bytes | None
-    message_id: str | None
-    in_reply_to: tuple[str, ...]
-    references: tuple[str, ...]
-    also_known_as: tuple[str, ...]
-    is_structurally_read: bool
-    row: bytes
-    document: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedBatch:
-    """A batch in the order of its arrivals, with the limits it was read under."""
-
-    messages: tuple[PreparedMessage, ...]
-    limits: Limits
-
 
 ROW_COLUMNS: Final = (
     "uid",
