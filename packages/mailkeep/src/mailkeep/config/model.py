@@ -110,7 +110,7 @@ class MailSynchronizationSettings(Section):
     )
     max_metadata_batch_size: int = Field(default=250, ge=1, le=1000, description="Messages per discovery batch.")
     max_metadata_batches_per_run: int = Field(
-        default=10, ge=1, le=1000, description="Discovery batches per folder and run."
+        default=40, ge=1, le=1000, description="Discovery batches per folder and run."
     )
     max_raw_mime_bytes: int = Field(
         default=25 * MEBIBYTE,

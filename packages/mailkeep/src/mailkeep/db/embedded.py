@@ -19,10 +19,12 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +39,7 @@ MAJOR_VERSION: Final = 18
 START_TIMEOUT_SECONDS: Final = 60
 STOP_TIMEOUT_SECONDS: Final = 60
 CONNECT_TIMEOUT_SECONDS: Final = 10
+CONTROL_WAIT_SECONDS: Final = 0.003
 RESTART_PATIENCE_SECONDS: Final = 5
 RESTART_WAIT_SECONDS: Final = 0.25
 LOG_LIMIT_OCTETS: Final = 1 << 20
@@ -214,25 +217,55 @@ def _server_user() -> str | None:
 
 
 def _run(program: str, *arguments: str, timeout: float) -> subprocess.CompletedProcess[bytes]:
-    """Run one of PostgreSQL's programs as the server's user, in C locale, with none of our standard streams."""
+    """Run one of PostgreSQL's programs to its end."""
+    process = _launch(program, *arguments)
+    try:
+        _, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired as error:
+        process.kill()
+        process.communicate()
+        raise DatabaseUnavailable(f"{program} of the embedded PostgreSQL failed: TimeoutExpired") from error
+    return subprocess.CompletedProcess(process.args, process.returncode, stderr=errors)
+
+
+def _launch(program: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start one of PostgreSQL's programs as the server's user, in C locale, with none of our standard streams."""
     user = _server_user()
     environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "HOME": "/", "TZ": "UTC"}
     try:
-        return subprocess.run(  # noqa: S603 -- our own programs, no shell
+        return subprocess.Popen(  # noqa: S603 -- our own programs, no shell
             (str(_programs() / program), *arguments),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if program == "initdb" else subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE if program == "initdb" else subprocess.DEVNULL,
             cwd="/",
             env=environment,
-            timeout=timeout,
-            check=False,
             user=user,
             group=_group_of(user) if user else None,
             extra_groups=[] if user else None,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         raise DatabaseUnavailable(f"{program} of the embedded PostgreSQL failed: {type(error).__name__}") from error
+
+
+def _control(*arguments: str, timeout: float, is_done: Callable[[], bool]) -> bool:
+    """Run `pg_ctl`; whether it succeeded. It looks ten times a second whether what it waits for has come.
+
+    `is_done` looks more often; when it finds so first, nobody waits for `pg_ctl` to notice. Raises DatabaseUnavailable
+    when `timeout` seconds bring neither.
+    """
+    process = _launch("pg_ctl", *arguments, f"--timeout={timeout:.0f}", "--wait", "--silent")
+    deadline = time.monotonic() + timeout + 5
+    while process.poll() is None:
+        if is_done():
+            threading.Thread(target=process.wait, daemon=True).start()  # it ends within that tenth
+            return True
+        if time.monotonic() > deadline:
+            process.kill()
+            process.wait()
+            raise DatabaseUnavailable("pg_ctl of the embedded PostgreSQL does not end")
+        time.sleep(CONTROL_WAIT_SECONDS)
+    return process.returncode == 0
 
 
 def _group_of(user: str) -> int:
@@ -313,10 +346,7 @@ def _socket_folder(folder: Path) -> Path:
 
 def _running_dsn(folder: Path) -> str | None:
     """The connection string of a server that answers for `folder`; None when there is none."""
-    try:
-        lines = (folder / "postmaster.pid").read_text().splitlines()
-    except OSError:
-        return None
+    lines = _pid_file(folder)
     if len(lines) < 5 or not lines[4]:
         return None
     dsn = _dsn(Path(lines[4]))
@@ -337,18 +367,9 @@ def _start(folder: Path) -> str:
     deadline = time.monotonic() + RESTART_PATIENCE_SECONDS
     is_forced = False
     while True:
-        done = _run(
-            "pg_ctl",
-            "start",
-            f"--pgdata={folder}",
-            f"--log={log}",
-            f"--options={options}",
-            f"--timeout={START_TIMEOUT_SECONDS}",
-            "--wait",
-            "--silent",
-            timeout=START_TIMEOUT_SECONDS + 5,
-        )
-        if done.returncode == 0:
+        before = _pid_file(folder)
+        arguments = ("start", f"--pgdata={folder}", f"--log={log}", f"--options={options}")
+        if _control(*arguments, timeout=START_TIMEOUT_SECONDS, is_done=partial(_is_ready, folder, before)):
             break
         if time.monotonic() > deadline:
             if not is_forced and _is_stuck_stopping(folder):
@@ -369,11 +390,25 @@ def _is_stuck_stopping(folder: Path) -> bool:
     while it recovered, it serves nobody, does not end, and keeps the next one from starting. What it confirmed is in
     its log on disk, from which the next one recovers.
     """
+    return _state(_pid_file(folder)) == "stopping"
+
+
+def _is_ready(folder: Path, before: list[str]) -> bool:
+    """Whether a server takes connections whose first line, its process, is another than the one `before`."""
+    lines = _pid_file(folder)
+    return lines[:1] != before[:1] and _state(lines) == "ready"
+
+
+def _pid_file(folder: Path) -> list[str]:
+    """The lines of postmaster.pid: process, folder, start, port, socket folder, address, memory key, state."""
     try:
-        lines = (folder / "postmaster.pid").read_text().splitlines()
+        return (folder / "postmaster.pid").read_text().splitlines()
     except OSError:
-        return False
-    return len(lines) > 7 and lines[7].strip() == "stopping"
+        return []
+
+
+def _state(lines: list[str]) -> str | None:
+    return lines[7].strip() if len(lines) > 7 else None
 
 
 def _settings(socket_folder: Path) -> dict[str, str]:
@@ -386,16 +421,8 @@ def _quoted(value: str) -> str:
 
 
 def _stop(folder: Path, *, mode: str = "fast") -> None:
-    _run(
-        "pg_ctl",
-        "stop",
-        f"--pgdata={folder}",
-        f"--mode={mode}",
-        f"--timeout={STOP_TIMEOUT_SECONDS}",
-        "--wait",
-        "--silent",
-        timeout=STOP_TIMEOUT_SECONDS + 5,
-    )
+    arguments = ("stop", f"--pgdata={folder}", f"--mode={mode}")
+    _control(*arguments, timeout=STOP_TIMEOUT_SECONDS, is_done=lambda: not (folder / "postmaster.pid").exists())
 
 
 def _dsn(socket_folder: Path) -> str:

@@ -30,7 +30,7 @@ class ProcessLost(Exception):  # noqa: N818 -- it ended; whose error that is, is
 
 
 class PreparingProcess:
-    """Blocking; for one thread, except `kill`, which any may call."""
+    """Blocking; for one thread, except `close`, which any may call."""
 
     def __init__(
         self, *, batch_seconds: float = BATCH_SECONDS, program: Sequence[str] = ("-m", "mailkeep.preparation.worker")
@@ -39,6 +39,7 @@ class PreparingProcess:
         self._batch_seconds = batch_seconds
         self._program = tuple(program)
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
 
     @property
     def pid(self) -> int | None:
@@ -65,7 +66,7 @@ class PreparingProcess:
                 is_ready = _answer(process, at_most=len(READY)) == READY
         except ProcessLost:
             is_ready = False
-        if not is_ready:
+        if not is_ready or self._is_closed:
             self.kill()
             raise OSError("the process that reads mail does not start")
 
@@ -87,8 +88,13 @@ class PreparingProcess:
         rows = pickle.loads(answer)  # noqa: S301 -- see worker.py
         return tuple(whole(arrival, fields) for arrival, fields in zip(arrivals, rows, strict=True))
 
+    def close(self) -> None:
+        """End it for good: whoever waits for its answer is told that it is lost, and none is started any more."""
+        self._is_closed = True
+        self.kill()
+
     def kill(self) -> None:
-        """End it, if it runs, and wait until it is gone."""
+        """End it, if it runs, and wait until it is gone; the next batch starts another."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()

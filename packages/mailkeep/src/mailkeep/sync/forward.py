@@ -66,6 +66,7 @@ async def forward_pass(work: FolderWork, narrow: Callable[[FolderWork, UidSet], 
     hits = await narrow(work, hits)
     if not hits:
         return True
+    work.resources.preparer.expect(len(hits))
     read: asyncio.Queue[tuple[Fetched, asyncio.Task[PreparedBatch]] | None] = asyncio.Queue()
     places = asyncio.Semaphore(CHUNKS_UNDER_WAY)
     lane = InFlight(OCTETS_UNDER_WAY)

@@ -12,6 +12,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Final, Self
 
@@ -45,8 +46,14 @@ class Preparer:
         sys.setswitchinterval(self._switch_before)
         self._is_closed = True
         self._keep()
-        self._process.kill()
+        self._process.close()
         self._executor.shutdown(wait=False)
+
+    def expect(self, messages: int) -> None:
+        """So many are going to be fetched: start the process meanwhile when it will be wanted."""
+        if messages >= MESSAGES_FOR_PROCESS and not self._is_closed:
+            self._executor.submit(self._start)
+            self._end_when_idle()
 
     async def prepare(self, arrivals: Sequence[Arrival], *, limits: Limits) -> PreparedBatch:
         """Read and encode a batch. Never raises on account of a message."""
@@ -57,9 +64,17 @@ class Preparer:
         try:
             messages = await loop.run_in_executor(self._executor, partial(self._in_process, arrivals, limits))
         finally:
-            self._keep()
-            self._ends = loop.call_later(IDLE_SECONDS, self._executor.submit, self._process.kill)
+            self._end_when_idle()
         return PreparedBatch(tuple(messages), limits)
+
+    def _start(self) -> None:
+        with suppress(OSError):  # then it is tried again, and mail is read here
+            self._process.start()
+
+    def _end_when_idle(self) -> None:
+        self._keep()
+        loop = asyncio.get_running_loop()
+        self._ends = loop.call_later(IDLE_SECONDS, self._executor.submit, self._process.kill)
 
     def _keep(self) -> None:
         if self._ends is not None:

@@ -145,6 +145,24 @@ async def test_an_idle_process_is_ended(monkeypatch: pytest.MonkeyPatch) -> None
         assert len((await preparer.prepare(arrivals(100), limits=DEFAULT_LIMITS)).messages) == 100
 
 
+async def test_it_is_started_while_many_messages_are_being_fetched() -> None:
+    """The first batch need not wait for it; a few messages start none; nothing is left when the block ends at once."""
+    process = PreparingProcess()
+    async with Preparer(process) as preparer:
+        preparer.expect(module.MESSAGES_FOR_PROCESS - 1)
+        await preparer.prepare(arrivals(1), limits=DEFAULT_LIMITS)
+        assert process.pid is None
+        preparer.expect(module.MESSAGES_FOR_PROCESS)
+        await preparer.prepare(arrivals(1), limits=DEFAULT_LIMITS)  # waits for the thread that starts it
+        pid = process.pid
+        assert pid is not None
+        assert is_alive(pid)
+    assert not is_alive(pid)
+    with pytest.raises(OSError, match="does not start"):
+        process.start()
+    assert process.pid is None
+
+
 def test_it_ends_with_its_parent() -> None:
     """Also when the parent is killed, and so ends nothing itself."""
     parent = """
