@@ -125,6 +125,9 @@ CREATE TABLE stored_emails (
     is_retained_after_authored_delete boolean NOT NULL DEFAULT false,
     attachments_read_by integer,  -- the rules under which its attachments were read; null is outstanding
     chunked_text_truncated_from_character_count integer,  -- the length of a text that was cut only in part
+    remote_labels text[] NOT NULL DEFAULT '{}',  -- Gmail's, upper-cased, found as keywords
+    gmail_message_id varchar(20),
+    gmail_thread_id varchar(20),
     CONSTRAINT pk_stored_emails PRIMARY KEY (id),
     CONSTRAINT fk_stored_emails_mail_folders FOREIGN KEY (mail_folder_id)
         REFERENCES mail_folders (id) ON DELETE CASCADE,
@@ -146,7 +149,7 @@ CREATE INDEX ix_stored_emails_parent_stored_email_id ON stored_emails (parent_st
 CREATE INDEX ix_stored_emails_sender ON stored_emails (sender_normalized_address);
 CREATE INDEX ix_stored_emails_to_addresses ON stored_emails USING gin (to_addresses);
 CREATE INDEX ix_stored_emails_cc_addresses ON stored_emails USING gin (cc_addresses);
-CREATE INDEX ix_stored_emails_remote_keywords ON stored_emails USING gin (remote_keywords);
+CREATE INDEX ix_stored_emails_remote_keywords ON stored_emails USING gin ((remote_keywords || remote_labels));
 CREATE INDEX ix_stored_emails_attachments_read_by ON stored_emails (attachments_read_by, id) WHERE attachment_count > 0;
 
 CREATE TABLE email_message_contents (

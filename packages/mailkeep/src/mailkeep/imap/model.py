@@ -69,12 +69,17 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What is asked before any content. `flags` are as the server spells them, without \\Recent."""
+    """What is asked before any content. `flags` are as the server spells them, without \\Recent.
+
+    Gmail's labels follow among the flags, each behind `responses.LABEL_PREFIX`; its ids are digits.
+    """
 
     uid: int
     size: int | None
     internaldate: datetime | None
     flags: tuple[str, ...] | None
+    gmail_message_id: str | None = None
+    gmail_thread_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from mailkeep.config import SpecialUse
 from mailkeep.imap.lexer import Unreadable, Value, parse_values
 from mailkeep.imap.model import MAX_MODSEQ, MAX_UID, FolderState, RemoteFolder
-from mailkeep.imap.names import key_of_octets
+from mailkeep.imap.names import display_name, key_of_octets
 from mailkeep.imap.uidset import UidSet
 
 _ROLES = {
@@ -32,6 +32,9 @@ _INTERNALDATE = re.compile(rb"\s*(\d{1,2})-([A-Za-z]{3})-(\d{4}) (\d\d):(\d\d):(
 _CODE = re.compile(rb"\[([A-Za-z0-9-]+)(?: ([^\]]*))?\]")
 _VANISHED = re.compile(rb"(\(EARLIER\) )?([0-9:,]+) *", re.IGNORECASE)
 _DIGITS = re.compile(rb"\d+")
+_GMAIL_ID = re.compile(rb"\d{1,20}")
+LABELS_ITEM = b"X-GM-LABELS"
+LABEL_PREFIX = "X-GM-LABELS "  # no flag has a blank, so labels can travel with flags and cannot be taken for one
 MAX_DIGITS = 19  # of the largest number there is, a mod-sequence; Python refuses to read numbers of thousands of digits
 
 # Nearly every server answers in the order of asking. These two shapes are most of a first synchronization, so they are
@@ -49,7 +52,10 @@ Interned = dict[bytes | tuple[str, ...], tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class FetchItem:
-    """One FETCH response. `body` is the octets of whatever BODY section was asked; absent items are None."""
+    """One FETCH response. `body` is the octets of whatever BODY section was asked; absent items are None.
+
+    `flags` ends with Gmail's labels, each behind LABEL_PREFIX; `names` tells whether the response spoke of labels.
+    """
 
     uid: int | None
     size: int | None
@@ -57,6 +63,8 @@ class FetchItem:
     flags: tuple[str, ...] | None
     body: bytes | None
     names: frozenset[bytes]
+    gmail_message_id: str | None = None
+    gmail_thread_id: str | None = None
 
 
 def parse_fetch(pieces: Sequence[bytes], start: int, interned: Interned) -> FetchItem:
@@ -86,9 +94,11 @@ def _parse_any_fetch(pieces: Sequence[bytes], start: int, interned: Interned) ->
         uid=_number(found.get(b"UID"), MAX_UID),
         size=_number(found.get(b"RFC822.SIZE"), MAX_MODSEQ),
         internaldate=_internaldate(found.get(b"INTERNALDATE")),
-        flags=_flags(found.get(b"FLAGS"), interned),
+        flags=_flags(found.get(b"FLAGS"), found.get(LABELS_ITEM), interned),
         body=body if isinstance(body, bytes) else None,
         names=frozenset(found),
+        gmail_message_id=_gmail_id(found.get(b"X-GM-MSGID")),
+        gmail_thread_id=_gmail_id(found.get(b"X-GM-THRID")),
     )
 
 
@@ -205,10 +215,19 @@ def _text(octets: bytes) -> str:
     return octets.decode("latin-1")
 
 
-def _flags(value: Value, interned: Interned) -> tuple[str, ...] | None:
+def _flags(value: Value, labels: Value, interned: Interned) -> tuple[str, ...] | None:
     if not isinstance(value, list):
         return None
-    return _interned_flags([flag for flag in value if isinstance(flag, bytes)], interned)
+    flags = _interned_flags([flag for flag in value if isinstance(flag, bytes)], interned)
+    if not isinstance(labels, list) or not labels:
+        return flags
+    flags += tuple(LABEL_PREFIX + display_name(_text(label)) for label in labels if isinstance(label, bytes) and label)
+    return interned.setdefault(flags, flags)
+
+
+def _gmail_id(value: Value) -> str | None:
+    """An unsigned 64-bit number, as its digits."""
+    return _text(value) if isinstance(value, bytes) and _GMAIL_ID.fullmatch(value) else None
 
 
 def _interned_flags(names: Sequence[bytes], interned: Interned) -> tuple[str, ...]:

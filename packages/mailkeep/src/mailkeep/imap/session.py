@@ -19,7 +19,7 @@ from mailkeep.imap import icloud
 from mailkeep.imap.connection import Connection, mailbox_argument
 from mailkeep.imap.dialogue import Command, Dialogue, Untagged, require_ok
 from mailkeep.imap.discovery import list_folders, status_all
-from mailkeep.imap.fetching import CONTENT_ITEMS, HEADER_ITEMS, METADATA_ITEMS, Fetching, Messages
+from mailkeep.imap.fetching import CONTENT_ITEMS, HEADER_ITEMS, Fetching
 from mailkeep.imap.fetching import changed_since as since_modseq
 from mailkeep.imap.lexer import Unreadable
 from mailkeep.imap.model import (
@@ -185,11 +185,11 @@ class ReadOnlySession(Connection):
                     found[code.decode()] = code_number(argument, MAX_MODSEQ)
 
         parameters = [b"(CONDSTORE)"] if self.offers("CONDSTORE") else []
-        hits, messages = Hits(), Messages(UidSet(() if ahead is None else (ahead,)))
+        hits, messages = Hits(), self._fetching.messages(UidSet(() if ahead is None else (ahead,)))
         commands = [Command([b"EXAMINE", mailbox_argument(path), *parameters], receive)]
         if ahead is not None:
             search = search_command(self, [b"UID %d:%d" % ahead], hits)
-            fetch = self._fetching.command(messages.asked, METADATA_ITEMS, messages.take)
+            fetch = self._fetching.command(messages.asked, self._fetching.metadata_items, messages.take)
 
             def either(response: Untagged) -> None:  # Dovecot answers the second while it works on the first
                 (fetch if response.kind == b"FETCH" else search).receive(response)

@@ -52,6 +52,7 @@ async def carry(
             "draft": [one.draft for one in flags],
             "deleted": [one.deleted for one in flags],
             "keywords": [" ".join(one.keywords) for one in flags],
+            "labels": ["\n".join(one.labels) for one in flags],
         },
     )
     carried = {row[0] for row in await cursor.fetchall()}

@@ -75,7 +75,8 @@ class EmailContent:
     """One email as read. Addresses carry names only when the octets are here; else they are the row's own forms.
 
     `attachments` and `inline_resources` are None when the message was never parsed. `flags` is None when nobody looked
-    yet. `other_stored_email_ids` are up to 50 other readable messages of the conversation, in reading order.
+    yet; its keywords are followed by Gmail's labels. The ids of Gmail are digits. `other_stored_email_ids` are up to 50
+    other readable messages of the conversation, in reading order.
     """
 
     stored_email_id: UUID
@@ -106,6 +107,8 @@ class EmailContent:
     flags_observed_at: datetime | None
     thread_id: UUID | None
     other_stored_email_ids: tuple[UUID, ...]
+    gmail_message_id: str | None = None
+    gmail_thread_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,12 +159,13 @@ UPDATE stored_emails e SET
     is_remotely_draft = o.draft,
     is_remotely_deleted = o.deleted,
     remote_keywords = coalesce(string_to_array(nullif(o.keywords, ''), ' '), '{}'),
+    remote_labels = coalesce(string_to_array(nullif(o.labels, ''), E'\n'), '{}'),
     remote_expunge_observed_at = NULL,
     is_retained_after_authored_delete = false
 FROM unnest(%(ids)s::uuid[], %(uids)s::bigint[], %(sizes)s::bigint[], %(is_observed)s::boolean[],
         %(seen)s::boolean[], %(answered)s::boolean[], %(flagged)s::boolean[], %(draft)s::boolean[],
-        %(deleted)s::boolean[], %(keywords)s::text[])
-    AS o (id, uid, size_octets, is_observed, seen, answered, flagged, draft, deleted, keywords)
+        %(deleted)s::boolean[], %(keywords)s::text[], %(labels)s::text[])
+    AS o (id, uid, size_octets, is_observed, seen, answered, flagged, draft, deleted, keywords, labels)
 WHERE e.id = o.id;
 
 -- name: mark_oversized
@@ -234,7 +235,7 @@ LIMIT 1;
 -- name: local_flags
 -- The last observed flags of a page of a folder, in UID order.
 SELECT uid, remote_flags_observed_at IS NOT NULL, is_remotely_seen, is_remotely_answered, is_remotely_flagged,
-    is_remotely_draft, is_remotely_deleted, remote_keywords
+    is_remotely_draft, is_remotely_deleted, remote_keywords, remote_labels
 FROM stored_emails
 WHERE mail_folder_id = %(folder_id)s AND uid_validity = %(uid_validity)s AND uid > %(after_uid)s
   AND remote_expunge_observed_at IS NULL
@@ -244,24 +245,25 @@ LIMIT %(limit)s;
 -- name: apply_flags
 -- Write what the server said, unless a row says so already (`touched`: then too) or is newer; returns what was before.
 WITH observed AS (
-    SELECT e.id, e.uid, o.seen, o.answered, o.flagged, o.draft, o.deleted, o.keywords,
+    SELECT e.id, e.uid, o.seen, o.answered, o.flagged, o.draft, o.deleted, o.keywords, o.labels,
         e.remote_flags_observed_at AS observed_before, e.is_remotely_seen AS seen_before,
         e.is_remotely_answered AS answered_before, e.is_remotely_flagged AS flagged_before,
         e.is_remotely_draft AS draft_before, e.is_remotely_deleted AS deleted_before,
-        e.remote_keywords AS keywords_before
+        e.remote_keywords AS keywords_before, e.remote_labels AS labels_before
     FROM (SELECT uid, seen, answered, flagged, draft, deleted,
-                coalesce(string_to_array(nullif(keywords, ''), ' '), '{}') AS keywords
+                coalesce(string_to_array(nullif(keywords, ''), ' '), '{}') AS keywords,
+                coalesce(string_to_array(nullif(labels, ''), E'\n'), '{}') AS labels
             FROM unnest(%(uids)s::bigint[], %(seen)s::boolean[], %(answered)s::boolean[], %(flagged)s::boolean[],
-                %(draft)s::boolean[], %(deleted)s::boolean[], %(keywords)s::text[])
-                AS o (uid, seen, answered, flagged, draft, deleted, keywords)) o
+                %(draft)s::boolean[], %(deleted)s::boolean[], %(keywords)s::text[], %(labels)s::text[])
+                AS o (uid, seen, answered, flagged, draft, deleted, keywords, labels)) o
     JOIN stored_emails e
         ON e.mail_folder_id = %(folder_id)s AND e.uid_validity = %(uid_validity)s AND e.uid = o.uid
     WHERE e.remote_expunge_observed_at IS NULL
       AND (e.remote_flags_observed_at IS NULL
            OR (e.remote_flags_observed_at <= %(observed_at)s
                AND ((e.is_remotely_seen, e.is_remotely_answered, e.is_remotely_flagged, e.is_remotely_draft,
-                     e.is_remotely_deleted, e.remote_keywords)
-                    IS DISTINCT FROM (o.seen, o.answered, o.flagged, o.draft, o.deleted, o.keywords)
+                     e.is_remotely_deleted, e.remote_keywords, e.remote_labels)
+                    IS DISTINCT FROM (o.seen, o.answered, o.flagged, o.draft, o.deleted, o.keywords, o.labels)
                     OR e.uid = ANY(%(touched)s::bigint[]))))
     ORDER BY e.id
     FOR UPDATE OF e
@@ -273,11 +275,12 @@ UPDATE stored_emails e SET
     is_remotely_flagged = o.flagged,
     is_remotely_draft = o.draft,
     is_remotely_deleted = o.deleted,
-    remote_keywords = o.keywords
+    remote_keywords = o.keywords,
+    remote_labels = o.labels
 FROM observed o
 WHERE e.id = o.id
 RETURNING e.id, e.uid, o.observed_before, o.seen_before, o.answered_before, o.flagged_before, o.draft_before,
-    o.deleted_before, o.keywords_before;
+    o.deleted_before, o.keywords_before, o.labels_before;
 
 -- name: lock_gone
 -- Messages that are gone from the server and were there when last looked, unless something newer is known of them.
@@ -327,12 +330,13 @@ UPDATE stored_emails e SET
     is_remotely_draft = o.draft,
     is_remotely_deleted = o.deleted,
     remote_keywords = coalesce(string_to_array(nullif(o.keywords, ''), ' '), '{}'),
+    remote_labels = coalesce(string_to_array(nullif(o.labels, ''), E'\n'), '{}'),
     remote_expunge_observed_at = NULL,
     is_retained_after_authored_delete = false
 FROM unnest(%(ids)s::uuid[], %(uids)s::bigint[], %(is_observed)s::boolean[], %(seen)s::boolean[],
         %(answered)s::boolean[], %(flagged)s::boolean[], %(draft)s::boolean[], %(deleted)s::boolean[],
-        %(keywords)s::text[])
-    AS o (id, uid, is_observed, seen, answered, flagged, draft, deleted, keywords)
+        %(keywords)s::text[], %(labels)s::text[])
+    AS o (id, uid, is_observed, seen, answered, flagged, draft, deleted, keywords, labels)
 WHERE e.id = o.id
   AND NOT EXISTS (SELECT FROM stored_emails t WHERE t.mail_folder_id = %(folder_id)s
       AND t.uid_validity = %(uid_validity)s AND t.uid = o.uid)
@@ -414,7 +418,8 @@ ORDER BY mailbox_account_id, alias, resolution_generation;
 SELECT e.id, e.mail_folder_id, e.email_thread_id, e.size_octets, e.content_availability, e.internet_message_id,
     e.subject, e.sent_at, e.received_at, e.is_structurally_read, e.remote_flags_observed_at,
     e.is_remotely_seen, e.is_remotely_answered, e.is_remotely_flagged, e.is_remotely_draft, e.is_remotely_deleted,
-    e.remote_keywords, e.sender_display_name, e.sender_address, e.sender_normalized_address,
+    e.remote_keywords || e.remote_labels AS remote_keywords, e.gmail_message_id, e.gmail_thread_id,
+    e.sender_display_name, e.sender_address, e.sender_normalized_address,
     e.reply_to_addresses, e.to_addresses, e.cc_addresses
 FROM stored_emails e
 WHERE e.id = ANY(%(ids)s) AND e.mail_folder_id = ANY(%(folder_ids)s)

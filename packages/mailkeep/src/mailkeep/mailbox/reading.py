@@ -142,6 +142,8 @@ class _Row:
     reply_to: tuple[str, ...]
     to: tuple[str, ...]
     cc: tuple[str, ...]
+    gmail_message_id: str | None
+    gmail_thread_id: str | None
 
 
 async def _readable_rows(db: Database, ids: Sequence[UUID], scope: Scope) -> dict[UUID, _Row]:
@@ -178,6 +180,8 @@ def _row(row: Any) -> _Row:
         reply_to=tuple(row.reply_to_addresses),
         to=tuple(row.to_addresses),
         cc=tuple(row.cc_addresses),
+        gmail_message_id=row.gmail_message_id,
+        gmail_thread_id=row.gmail_thread_id,
     )
 
 
@@ -259,6 +263,8 @@ def _assembled(
         flags_observed_at=row.flags_observed_at,
         thread_id=row.thread_id,
         other_stored_email_ids=others,
+        gmail_message_id=row.gmail_message_id,
+        gmail_thread_id=row.gmail_thread_id,
     )
 
 

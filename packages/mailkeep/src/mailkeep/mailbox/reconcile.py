@@ -71,10 +71,7 @@ async def local_flags(
     values = {"folder_id": folder_id, "uid_validity": uid_validity, "after_uid": after_uid, "limit": limit}
     async with db.connection() as connection:
         cursor = await connection.execute(_SQL["local_flags"], values)
-        return {
-            row[0]: Flags(row[2], row[3], row[4], row[5], row[6], tuple(row[7])) if row[1] else None
-            for row in await cursor.fetchall()
-        }
+        return {row[0]: _flags(row[2:]) if row[1] else None for row in await cursor.fetchall()}
 
 
 async def apply_flags(
@@ -108,12 +105,19 @@ async def apply_flags(
             "draft": [flags.draft for _, flags in chunk],
             "deleted": [flags.deleted for _, flags in chunk],
             "keywords": [" ".join(flags.keywords) for _, flags in chunk],
+            "labels": ["\n".join(flags.labels) for _, flags in chunk],
         }
         for row in await db.redo(partial(_apply_flags, values=values)):
-            before = None if row[2] is None else Flags(row[3], row[4], row[5], row[6], row[7], tuple(row[8]))
+            before = None if row[2] is None else _flags(row[3:])
             if before != observed[row[1]]:
                 changes.append(FlagChange(row[0], row[1], before, observed[row[1]]))
     return changes
+
+
+def _flags(columns: Sequence[Any]) -> Flags:
+    """From the flags of a row and its arrays of keywords and labels."""
+    seen, answered, flagged, draft, deleted, keywords, labels = columns
+    return Flags(seen, answered, flagged, draft, deleted, tuple(keywords), tuple(labels))
 
 
 async def _apply_flags(connection: Connection, *, values: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -92,5 +92,6 @@ async def write_identities(
             "draft": [one.draft for one in flags],
             "deleted": [one.deleted for one in flags],
             "keywords": [" ".join(one.keywords) for one in flags],
+            "labels": ["\n".join(one.labels) for one in flags],
         },
     )

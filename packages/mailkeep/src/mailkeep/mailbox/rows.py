@@ -49,10 +49,13 @@ _KEPT_ON_REWRITE: Final = frozenset(
         "is_remotely_draft",
         "is_remotely_deleted",
         "remote_keywords",
+        "remote_labels",
     }
 )
 """What extraction never writes again: identity, the first moment, and the flags, which are reconciliation's."""
-_KEPT_WHEN_ABSENT: Final = frozenset({"internet_message_id", "parent_stored_email_id"})
+_KEPT_WHEN_ABSENT: Final = frozenset(
+    {"internet_message_id", "parent_stored_email_id", "gmail_message_id", "gmail_thread_id"}
+)
 """Replaced only by a value (SYNC-92)."""
 
 

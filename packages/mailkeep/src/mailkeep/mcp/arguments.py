@@ -81,7 +81,7 @@ class FilterArguments(ScopeArguments):
     )
     is_remotely_flagged: StrictBool | None = Field(default=None, description="Flagged or not when last looked at.")
     keyword: StrictStr | None = Field(
-        default=None, description="A whole IMAP keyword, any case, at most 64 characters."
+        default=None, description="A whole IMAP keyword or Gmail label, any case, at most 255 characters."
     )
     has_attachments: StrictBool | None = Field(default=None, description="With (true) or without (false) attachments.")
     cc_address: StrictStr | None = Field(default=None, description="A whole address in Cc, any case.")

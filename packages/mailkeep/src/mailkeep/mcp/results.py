@@ -265,6 +265,8 @@ class EmailHeaders(Result):
     participants: list[Participant] = Field(description="The first 200 people named.")
     participant_count: int
     sender_authentication: SenderAuthentication
+    gmail_message_id: str | None = Field(default=None, description="Gmail's own id of the message, digits.")
+    gmail_thread_id: str | None = Field(default=None, description="Gmail's own id of the conversation, digits.")
 
 
 class BodyAvailability(StrEnum):

@@ -335,6 +335,8 @@ def _headers(content: StoredContent) -> results.EmailHeaders:
         ],
         participant_count=len(people),
         sender_authentication=_UNAUTHENTICATED,
+        gmail_message_id=content.gmail_message_id,
+        gmail_thread_id=content.gmail_thread_id,
     )
 
 

@@ -44,6 +44,9 @@ ROW_COLUMNS: Final = (
     "is_remotely_draft",
     "is_remotely_deleted",
     "remote_keywords",
+    "remote_labels",
+    "gmail_message_id",
+    "gmail_thread_id",
 )
 """The columns of `stored_emails` that the message and its fetch decide; the writer adds identity and placement."""
 
@@ -147,6 +150,9 @@ def _row(arrival: Arrival, message: Message, received_at: datetime | None, *, is
         cf.boolean(flags.draft),
         cf.boolean(flags.deleted),
         cf.text_array(flags.keywords),
+        cf.text_array(flags.labels),
+        cf.text(arrival.gmail_message_id),
+        cf.text(arrival.gmail_thread_id),
     )
     return b"".join(fields)
 

@@ -15,6 +15,9 @@ Uid = NewType("Uid", int)
 
 MAX_KEYWORDS: Final = 64
 MAX_KEYWORD_CHARACTERS: Final = 64
+MAX_LABELS: Final = 256
+MAX_LABEL_CHARACTERS: Final = 255
+_LABEL_PREFIX: Final = "X-GM-LABELS "
 DEFAULT_LIMITS: Final = Limits()
 
 
@@ -30,7 +33,10 @@ class ContentAvailability(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The server's flags of one message at one moment. `keywords` upper-cased, distinct, sorted, at most 64."""
+    """The server's flags of one message at one moment. `keywords` upper-cased, distinct, sorted, at most 64.
+
+    `labels` are Gmail's (X-GM-LABELS), in the same way, at most 256; system labels without their backslash.
+    """
 
     seen: bool = False
     answered: bool = False
@@ -38,16 +44,19 @@ class Flags:
     draft: bool = False
     deleted: bool = False
     keywords: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
     @classmethod
     def from_imap(cls, names: Iterable[str]) -> Flags:
         """Fold the names of a FETCH FLAGS answer (RFC 9051 §2.3.2), any case, any order.
 
         `\\Recent` and system flags nobody knows are dropped. Keywords that are over 64 characters, blank or hold
-        blanks or control characters are dropped; of more than 64 the lowest sorted stay (SYNC-76).
+        blanks or control characters are dropped; of more than 64 the lowest sorted stay (SYNC-76). A name that begins
+        with `X-GM-LABELS` and a blank is a label (SYNC-146).
         """
         folded = {name.upper() for name in names}
         keywords = sorted(name for name in folded if not name.startswith("\\") and _is_usable_keyword(name))
+        labels = {_label(name) for name in folded if name.startswith(_LABEL_PREFIX)} - {""}
         return cls(
             seen="\\SEEN" in folded,
             answered="\\ANSWERED" in folded,
@@ -55,7 +64,15 @@ class Flags:
             draft="\\DRAFT" in folded,
             deleted="\\DELETED" in folded,
             keywords=tuple(keywords[:MAX_KEYWORDS]),
+            labels=tuple(sorted(labels)[:MAX_LABELS]),
         )
+
+
+def _label(name: str) -> str:
+    """The text of a label, for comparing: no control characters, no lone surrogates, single blanks."""
+    text = name.removeprefix(_LABEL_PREFIX).removeprefix("\\")
+    kept = "".join(" " if ch.isspace() else ch for ch in text if ch >= " " and not "\x7f" <= ch <= "\x9f")
+    return " ".join(kept.encode(errors="ignore").decode().split())[:MAX_LABEL_CHARACTERS]
 
 
 def _is_usable_keyword(name: str) -> bool:
@@ -71,7 +88,7 @@ class Arrival:
 
     `size_octets` is what the server reported, 0 when it did not. `octets` is the whole message when `availability` is
     `Available`; otherwise it is None and `header_octets` is what `BODY.PEEK[HEADER]` gave. `flags` is None when the
-    fetch did not report them: the row then waits to be observed.
+    fetch did not report them: the row then waits to be observed. The ids are Gmail's, digits, None elsewhere.
     """
 
     uid: Uid
@@ -80,6 +97,8 @@ class Arrival:
     flags: Flags | None
     octets: bytes | None
     header_octets: bytes | None = None
+    gmail_message_id: str | None = None
+    gmail_thread_id: str | None = None
     availability: ContentAvailability = ContentAvailability.AVAILABLE
 
     def __post_init__(self) -> None:

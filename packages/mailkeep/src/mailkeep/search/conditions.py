@@ -65,7 +65,7 @@ class _Writer:
         if filters.cc_address is not None:
             clauses.append(f"e.cc_addresses @> ARRAY[{self._bound(filters.cc_address)}]::text[]")
         if filters.keyword is not None:
-            clauses.append(f"e.remote_keywords @> ARRAY[{self._bound(filters.keyword)}]::text[]")
+            clauses.append(f"(e.remote_keywords || e.remote_labels) @> ARRAY[{self._bound(filters.keyword)}]::text[]")
         return clauses
 
     def _people(self, filters: Filters) -> list[LiteralString]:

@@ -77,7 +77,8 @@ _SUMMARY_COLUMNS: Final[LiteralString] = (
     " e.size_octets, e.sender_address, e.sender_display_name, e.to_addresses, e.attachment_count,"
     " e.attachment_total_size_octets, e.inline_resource_count, e.is_encrypted, e.carries_unverified_signature,"
     " e.contains_unexpanded_tnef_part, e.content_availability, e.is_remotely_seen, e.is_remotely_answered,"
-    " e.is_remotely_flagged, e.is_remotely_draft, e.is_remotely_deleted, e.remote_keywords, e.remote_flags_observed_at"
+    " e.is_remotely_flagged, e.is_remotely_draft, e.is_remotely_deleted,"
+    " e.remote_keywords || e.remote_labels, e.remote_flags_observed_at"
 )
 
 

@@ -104,6 +104,8 @@ def _whole_arrival(message: Metadata, octets: bytes) -> Arrival:
         internaldate=message.internaldate,
         flags=None if message.flags is None else Flags.from_imap(message.flags),
         octets=octets,
+        gmail_message_id=message.gmail_message_id,
+        gmail_thread_id=message.gmail_thread_id,
     )
 
 
@@ -115,6 +117,8 @@ def _header_arrival(message: Metadata, header: bytes, availability: ContentAvail
         flags=None if message.flags is None else Flags.from_imap(message.flags),
         octets=None,
         header_octets=header,
+        gmail_message_id=message.gmail_message_id,
+        gmail_thread_id=message.gmail_thread_id,
         availability=availability,
     )
 

@@ -26,7 +26,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
         {"subject_fragment": "x" * 257},
         {"subject_fragment": "a\x07b"},
         {"subject_fragment": "a\ud800b"},
-        {"keyword": "k" * 65},
+        {"keyword": "k" * 256},
         {"keyword": "a\tb"},
         {"received_on_or_after": NOON, "received_before": NOON},
         {"received_before": NOON.replace(tzinfo=None)},
