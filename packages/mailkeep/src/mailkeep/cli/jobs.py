@@ -278,8 +278,7 @@ def _schedule_row(row: dict[str, object]) -> tuple[str, ...]:
 
 
 def _following(schedule: Schedule) -> datetime | None:
-    occasion = schedule.recurrence.following(datetime.now(UTC))
-    return None if schedule.until is not None and occasion > schedule.until else schedule.starts_at(occasion)
+    return schedule.next_start(datetime.now(UTC))
 
 
 def _decided(act: Callable[..., Awaitable[Decision]], job: UUID) -> None:

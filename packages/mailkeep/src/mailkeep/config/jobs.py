@@ -78,9 +78,9 @@ class ScheduleSettings(Section):
         min_length=1, max_length=64, description="Its name; a new name is a new schedule."
     )
     recurrence: Annotated[str, AfterValidator(_recurrence)] = Field(
-        max_length=128,
-        description="When: `Every 06:00:00`, `Daily at 03:00 Europe/Warsaw`, `Weekly on Mon, Thu at 03:00` or "
-        "`Monthly on last at 03:00`; UTC without a zone.",
+        max_length=512,
+        description="When: `Every 06:00:00`, `Daily at 03:00 Europe/Warsaw`, `Weekly on Mon, Thu at 03:00`, "
+        "`Monthly on last at 03:00`, UTC without a zone; or an RRULE after its DTSTART, as calendars write it.",
     )
     job: JobType = Field(description="What.")
     account: str | None = Field(

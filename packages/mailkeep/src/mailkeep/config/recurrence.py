@@ -4,6 +4,7 @@
     Daily at HH:mm [zone]
     Weekly on Mon, Thu at HH:mm [zone]
     Monthly on 15 at HH:mm [zone] | Monthly on last at HH:mm [zone]
+    DTSTART;TZID=zone:yyyymmddThhmmss RRULE:FREQ=...
 
 Occasions are anchored to the epoch or to the calendar and never counted from the last run, so that a restart shifts
 nothing and every process names the same ones. Nothing else is read: no cron text, no guesses.
@@ -16,8 +17,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from typing import Final
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
+
+from mailkeep.config.rrule import RecurrenceRule, parse_rule
+from mailkeep.config.wallclock import Due, instant_of, zone_named
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 SHORTEST: Final = timedelta(minutes=1)
@@ -32,14 +37,6 @@ _CALENDAR: Final = re.compile(
     r" at (?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)(?: (?P<zone>\S+))?",
     re.IGNORECASE,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """The latest occasion of a span of time, and how many there were in it."""
-
-    latest: datetime
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,29 +93,18 @@ class CalendarTime:
         return True
 
     def _instant(self, day: date) -> datetime:
-        """When the clock shows the time on that day: the earlier of two, the end of the gap for none (JOB-45)."""
-        wall = datetime.combine(day, self.at)
-        moment = wall.replace(tzinfo=self.zone, fold=0).astimezone(UTC)
-        if self._shown(moment) == wall:
-            return moment
-        # The two readings of a skipped time lie on either side of the gap.
-        low, high = wall.replace(tzinfo=self.zone, fold=1).astimezone(UTC), moment
-        while high - low > timedelta(seconds=1):
-            middle = low + (high - low) // 2
-            middle = middle.replace(microsecond=0)
-            low, high = (low, middle) if self._shown(middle) >= wall else (middle, high)
-        return high
-
-    def _shown(self, moment: datetime) -> datetime:
-        return moment.astimezone(self.zone).replace(tzinfo=None, fold=0)
+        return instant_of(datetime.combine(day, self.at), self.zone)
 
 
-Recurrence = Interval | CalendarTime
+Recurrence = Interval | CalendarTime | RecurrenceRule
 
 
+@lru_cache(maxsize=256)
 def parse_recurrence(text: str) -> Recurrence:
     """Read one of the forms above, in any case and spacing. Raises ValueError naming the defect."""
     cleaned = " ".join(text.split())
+    if cleaned.upper().startswith(("DTSTART", "RRULE")):
+        return parse_rule(cleaned)
     if match := _EVERY.fullmatch(cleaned):
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         every = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
@@ -129,22 +115,15 @@ def parse_recurrence(text: str) -> Recurrence:
     if match is None:
         raise ValueError(
             'should read like "Every 06:00:00", "Daily at 03:00", "Daily at 03:00 Europe/Warsaw", '
-            '"Weekly on Mon, Thu at 03:00" or "Monthly on last at 03:00"'
+            '"Weekly on Mon, Thu at 03:00", "Monthly on last at 03:00" or '
+            '"DTSTART;TZID=Europe/Warsaw:20260105T030000 RRULE:FREQ=WEEKLY;INTERVAL=2"'
         )
     return CalendarTime(
         at=time(int(match["hour"]), int(match["minute"])),
-        zone=_zone(match["zone"]),
+        zone=ZoneInfo("UTC") if match["zone"] is None else zone_named(match["zone"]),
         weekdays=None if match["days"] is None else _weekdays(match["days"]),
         day_of_month=None if match["day"] is None else _day_of_month(match["day"]),
     )
-
-
-def _zone(name: str | None) -> ZoneInfo:
-    if name is None:
-        return ZoneInfo("UTC")
-    if name not in available_timezones():
-        raise ValueError("there is no time zone of that name in the IANA database; names are written as Europe/Warsaw")
-    return ZoneInfo(name)
 
 
 def _weekdays(text: str) -> frozenset[int]:

@@ -108,7 +108,7 @@ WITH RECURSIVE running AS MATERIALIZED (
             AND (j.state = 'Pending' OR (j.state = 'Claimed'
                 AND j.lease_expires_at <= coalesce(%(now)s::timestamptz, statement_timestamp())))
         ORDER BY array_position(l.ids, j.id)
-        LIMIT l.room
+        LIMIT least(l.room, %(limit)s)
         FOR UPDATE OF j SKIP LOCKED
     ) AS free
     ORDER BY l.priority, free.place, l.available_at

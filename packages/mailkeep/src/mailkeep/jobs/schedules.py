@@ -48,6 +48,13 @@ class Schedule:
         digest = hashlib.sha256(self.schedule_id.encode()).digest()
         return occasion + self.jitter * (int.from_bytes(digest[:4], "big") / JITTER_STEPS)
 
+    def next_start(self, now: datetime) -> datetime | None:
+        """When the job of the next occasion may begin; None when no occasion is to come."""
+        occasion = self.recurrence.following(now)
+        if occasion is None or (self.until is not None and occasion > self.until):
+            return None
+        return self.starts_at(occasion)
+
     def key(self, occasion: datetime) -> str:
         """The key names the occasion and not the moment of noticing (JOB-48)."""
         return f"{self.schedule_id}@{occasion:%Y-%m-%dT%H:%M:%SZ}"

@@ -141,3 +141,96 @@ def test_occasions_of_a_span_are_those_of_its_parts(zone: str, hour: int, minute
         earlier = (whole.latest - timedelta(seconds=1)).astimezone(ZoneInfo(zone))
         assert shown.utcoffset() != earlier.utcoffset()
     assert recurrence.following(whole.latest) > until
+
+
+RULES = [
+    ("FREQ=DAILY;INTERVAL=3", utc(2026, 3, 27, 1, 30), 9),
+    ("FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,TH", utc(2026, 3, 19, 1, 30), 4),
+    ("FREQ=WEEKLY;BYDAY=SU;BYHOUR=2,5;BYMINUTE=30", utc(2026, 3, 29, 3, 30), 10),
+    ("FREQ=MONTHLY;BYDAY=-1FR", utc(2026, 3, 27, 1, 30), 1),
+    ("FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=1", utc(2026, 3, 2, 1, 30), 1),
+    ("FREQ=YEARLY;BYMONTH=3;BYMONTHDAY=1,-1", utc(2026, 3, 1, 1, 30), 1),
+    ("FREQ=DAILY;COUNT=60", utc(2026, 3, 5, 1, 30), 5),
+    ("FREQ=DAILY;UNTIL=20260305T013000Z", utc(2026, 3, 5, 1, 30), 5),
+]
+
+
+@pytest.mark.spec("JOB-B12", "JOB-45")
+@pytest.mark.parametrize(("rule", "latest", "count"), RULES)
+def test_a_rule_names_the_occasions_that_calendars_do(rule: str, latest: datetime, count: int) -> None:
+    """Half past two in Warsaw from 5 January on, looked at for March up to the hour that the clock skips on the 29th."""
+    recurrence = parse_recurrence(f"DTSTART;TZID=Europe/Warsaw:20260105T023000 RRULE:{rule}")
+    due = recurrence.due(utc(2026, 3, 1), utc(2026, 3, 29, 12))
+    assert due is not None
+    assert (due.latest, due.count) == (latest, count)
+    following = recurrence.following(due.latest)
+    assert following is None if "COUNT" in rule or "UNTIL" in rule else following is not None and following > latest
+
+
+@pytest.mark.spec("JOB-B12", "JOB-45")
+@pytest.mark.parametrize("rule", ["FREQ=DAILY", "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR,SA,SU", "FREQ=DAILY;COUNT=1000"])
+@pytest.mark.parametrize("zone", ["Europe/Warsaw", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"])
+def test_a_rule_meets_the_clocks_changes_as_the_plain_form_does(rule: str, zone: str) -> None:
+    """Gaps end late, repeated times come once, also half an hour wide and on the southern half of the globe."""
+    for hour in ("0145", "0230", "0300"):
+        plain = parse_recurrence(f"Daily at {hour[:2]}:{hour[2:]} {zone}")
+        written = parse_recurrence(f"DTSTART;TZID={zone}:20250105T{hour}00 RRULE:{rule}")
+        for month in range(1, 13):
+            span = utc(2026, month, 1), utc(2026, month, 28)
+            assert written.due(*span) == plain.due(*span)
+            assert written.following(span[0]) == plain.following(span[0])
+
+
+@pytest.mark.spec("JOB-B12")
+def test_a_rule_is_anchored_to_its_start_however_long_ago() -> None:
+    """An interval counts from DTSTART, also where the expansion begins later; a week is counted from WKST."""
+    fortnight = parse_recurrence("dtstart:19800107T030000z  rrule:freq=weekly;interval=2;byday=mo,su;wkst=mo")
+    due = fortnight.due(utc(2026, 3, 1), utc(2026, 4, 1))
+    march = [utc(2026, 3, day, 3) for day in range(1, 32)]
+    expected = [day for day in march if (day - utc(1980, 1, 7, 3)).days % 14 in (0, 6)]
+    assert due is not None
+    assert (due.latest, due.count) == (expected[-1], len(expected))
+    third = parse_recurrence("DTSTART:19800101T030000Z RRULE:FREQ=DAILY;INTERVAL=3")
+    again = third.due(utc(2026, 1, 1), utc(2026, 2, 1))
+    assert again is not None
+    assert (again.latest - utc(1980, 1, 1, 3)) % timedelta(days=3) == timedelta()
+
+
+@pytest.mark.spec("JOB-B12", "JOB-46")
+@pytest.mark.parametrize(
+    "rule",
+    [
+        *(
+            "FREQ=HOURLY",
+            "FREQ=DAILY;BYSECOND=1",
+            "FREQ=DAILY;COUNT=3;UNTIL=20260301T000000Z",
+            "FREQ=DAILY;FREQ=WEEKLY",
+        ),
+        *(
+            "FREQ=DAILY;INTERVAL=0",
+            "FREQ=DAILY;COUNT=0",
+            "FREQ=DAILY;COUNT=1001",
+            "FREQ=DAILY;BYMONTH=13",
+            "INTERVAL=1",
+        ),
+        *("FREQ=DAILY;BYDAY=1MO", "FREQ=DAILY;BYDAY=XX", "FREQ=DAILY;UNTIL=20260301", "FREQ=DAILY;BYMONTHDAY=0"),
+        *(
+            "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30",
+            "FREQ=DAILY;BYHOUR=1,2,3,4,5;BYMINUTE=0,10,20,30,40",
+            "FREQ=DAILY;X=1",
+        ),
+        *("FREQ=DAILY;", "FREQ=YEARLY;COUNT=100", "FREQ=DAILY;BYHOUR=24", "FREQ=DAILY;INTERVAL=\u0663"),
+    ],
+)
+def test_a_rule_that_is_not_read_is_refused_and_never_bent(rule: str) -> None:
+    """What a calendar would expand differently, or endlessly, is named where it is declared."""
+    with pytest.raises(ValueError):
+        parse_recurrence(f"DTSTART:20260105T023000Z RRULE:{rule}")
+    for start in (
+        "",
+        "DTSTART:20260105T023000 ",
+        "DTSTART:20260230T023000Z ",
+        "DTSTART;TZID=Mars/Olympus:20260105T023000 ",
+    ):
+        with pytest.raises(ValueError):
+            parse_recurrence(f"{start}RRULE:FREQ=DAILY")
