@@ -15,7 +15,7 @@ from uuid import UUID
 from mailkeep.config import AccountKind, AccountSettings, JobType, ScheduleSettings, Settings
 from mailkeep.config.recurrence import parse_recurrence
 from mailkeep.db import Database, uuid7
-from mailkeep.errors import AccountNotAccessible, JobQueueFull, MailkeepError
+from mailkeep.errors import AccountNotAccessible, ConfigurationRefused, FilterRefused, JobQueueFull, MailkeepError
 from mailkeep.jobs import (
     Handler,
     JobRequest,
@@ -28,13 +28,31 @@ from mailkeep.jobs import (
     Schedule,
     VerifyMailbox,
     enqueue_now,
+    job_type_named,
+    pause_schedule,
+    pause_type,
+    resume_type,
+    schedule_states,
 )
 from mailkeep.mailbox import AccountId, RederivationRun, rederivation_runs, rederive_pass, request_rederivation
 from mailkeep.sync import Access, open_resources, reading_limits, retry_quarantined
-from mailkeep.upkeep import verify
+from mailkeep.upkeep import folder_alias, verify
 
 BUDGET_SHARE = 0.5
 """The part of an attempt's time after which a segment ends and the next one is enqueued (JOB-12)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleReport:
+    """A declared schedule: what it last did, and when the job of its next occasion may begin."""
+
+    schedule: str
+    recurrence: str
+    job: str
+    last_occasion: datetime | None
+    last_job: UUID | None
+    paused_at: datetime | None
+    next: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +94,70 @@ class Background:
             for account in self.settings.mail_synchronization.accounts
             if _reaches(declared, account)
         )
+
+    async def schedule_reports(self) -> tuple[ScheduleReport, ...]:
+        """The declared schedules as they stand, in declared order."""
+        declared = self.schedules()
+        texts = {one.name: one.recurrence for one in self.settings.jobs.schedules}
+        states = await schedule_states(self.db, [schedule.schedule_id for schedule in declared])
+        reports = []
+        for schedule in declared:
+            state = states.get(schedule.schedule_id)
+            reports.append(
+                ScheduleReport(
+                    schedule=schedule.schedule_id,
+                    recurrence=texts[schedule.schedule_id.removeprefix(f"{schedule.account_id}/")],
+                    job=schedule.payload.JOB_TYPE.value,
+                    last_occasion=None if state is None else state.last_occurrence_at,
+                    last_job=None if state is None else state.last_job_id,
+                    paused_at=None if state is None else state.paused_at,
+                    next=schedule.next_start(self.now()),
+                )
+            )
+        return tuple(reports)
+
+    async def pause(self, name: str) -> None:
+        """Start no more jobs of a type anywhere, or let a schedule make none. Raises FilterRefused for neither."""
+        if self._schedule_of(name) is not None:
+            await pause_schedule(self.db, name, paused=True)
+        else:
+            await pause_type(self.db, self._type_named(name))
+
+    async def resume(self, name: str) -> None:
+        """Go on with a type or a schedule. Raises FilterRefused for neither."""
+        if self._schedule_of(name) is not None:
+            await pause_schedule(self.db, name, paused=False)
+        else:
+            await resume_type(self.db, self._type_named(name))
+
+    async def run_now(self, schedule_id: str) -> UUID:
+        """Ask for the work of a schedule now, whatever its occasions. Raises FilterRefused and JobQueueFull."""
+        schedule = self._schedule_of(schedule_id)
+        if schedule is None:
+            raise FilterRefused("the settings declare no schedule of that name")
+        return await self.ask(schedule.payload)
+
+    def _type_named(self, name: str) -> JobType:
+        try:
+            return JobType(name)
+        except ValueError:
+            known = [*JobType, *(schedule.schedule_id for schedule in self.schedules())]
+            raise FilterRefused(
+                f"there is no type of job and no schedule of that name; there are: {', '.join(known)}"
+            ) from None
+
+    def _schedule_of(self, schedule_id: str) -> Schedule | None:
+        return next((one for one in self.schedules() if one.schedule_id == schedule_id), None)
+
+    async def ask_for(self, kind: str, account: AccountSettings, *, folder: str | None, fill: bool = False) -> UUID:
+        """Ask for a type of work by its name. Raises FilterRefused, ConfigurationRefused and JobQueueFull."""
+        job_type = job_type_named(kind)
+        if not applies_to(job_type, account):
+            raise ConfigurationRefused("that account has no server; only re-deriving makes sense for it")
+        if fill and job_type is not JobType.VERIFY_MAILBOX:
+            raise ConfigurationRefused(f"--fill means nothing for {job_type.value}")
+        payload = payload_of(job_type, account.account_id, folder=folder_alias(folder), fill=fill)
+        return await self.ask(payload)
 
     async def ask(self, payload: Payload) -> UUID:
         """Enqueue for somebody who waits, ahead of ordinary work; the job's id. Raises JobQueueFull (JOB-19)."""

@@ -11,34 +11,29 @@ from uuid import UUID
 import typer
 
 from mailkeep.app import App
-from mailkeep.background import applies_to, payload_of
+from mailkeep.background import ScheduleReport
 from mailkeep.cli.exits import ExitCode, run, stop_on_signals
 from mailkeep.cli.sync import AccountOption
 from mailkeep.cli.terminal import say, show, show_json, table
-from mailkeep.config import check_references, home
+from mailkeep.config import JobType, check_references, home
 from mailkeep.display import counted, moment, neutralise
 from mailkeep.errors import ConfigurationRefused, FilterRefused
 from mailkeep.jobs import (
     Decision,
     JobRow,
     JobState,
-    Schedule,
     Stopped,
     cancel_job,
     count_stopped,
     drop_job,
+    held_by,
     job_type_named,
     list_jobs,
-    pause_schedule,
-    pause_type,
     paused_types,
-    resume_type,
     retry_job,
     retry_stopped,
-    schedule_states,
     show_job,
 )
-from mailkeep.upkeep import folder_alias
 
 app = typer.Typer(no_args_is_help=True, help="Work in the background: what waits, runs and has stopped; schedules.")
 
@@ -54,12 +49,23 @@ class Listed(StrEnum):
     STOPPED = "stopped"
     PENDING = "pending"
     RUNNING = "running"
+    DONE = "done"
+    DROPPED = "dropped"
 
 
 _STATES = {
     Listed.STOPPED: JobState.DEAD_LETTERED,
     Listed.PENDING: JobState.PENDING,
     Listed.RUNNING: JobState.CLAIMED,
+    Listed.DONE: JobState.SUCCEEDED,
+    Listed.DROPPED: JobState.DROPPED,
+}
+_NONE = {
+    Listed.STOPPED: "No job has stopped. Others: --state pending, running, done or dropped.",
+    Listed.PENDING: "No job waits.",
+    Listed.RUNNING: "No job runs.",
+    Listed.DONE: "No job has finished, or none that is still kept.",
+    Listed.DROPPED: "No job was dropped, or none that is still kept.",
 }
 _TOLD = {
     Decision.ACCEPTED: "Done.",
@@ -97,7 +103,7 @@ def list_command(
     after: Annotated[str | None, typer.Option("--after", help="The cursor that the page before ended with.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List jobs, latest change first: those that have stopped and wait for a decision, else those that wait or run."""
+    """List jobs, latest change first: those that have stopped and wait for a decision, or those of another state."""
 
     async def work() -> None:
         async with App.open(home()) as mailkeep:
@@ -113,7 +119,10 @@ def list_command(
         if as_json:
             show_json({"jobs": page.jobs, "next_cursor": page.next_cursor, "paused": paused})
             return
-        _table(page.jobs)
+        if page.jobs:
+            _table(state, page.jobs)
+        else:
+            say(_NONE[state])
         for name, since in paused.items():
             say(f"Paused since {moment(since)}: {name}")
         if page.next_cursor is not None:
@@ -196,7 +205,7 @@ def cancel_command(job: JobArgument) -> None:
 
 @app.command("add")
 def add_command(
-    job_type: Annotated[str, typer.Argument(metavar="TYPE", help="The type of work.")],
+    job_type: Annotated[str, typer.Argument(metavar="TYPE", help=f"The type of work: {', '.join(JobType)}.")],
     account: Annotated[str, typer.Option("--account", "-a", help="The account, by id or name.")],
     folder: Annotated[str | None, typer.Option("--folder", "-f", help="Only the folder of this alias.")] = None,
     fill: Annotated[bool, typer.Option("--fill", help="When verifying, also fetch what is missing.")] = False,
@@ -206,11 +215,11 @@ def add_command(
     async def work() -> None:
         async with App.open(home()) as mailkeep:
             (chosen,) = mailkeep.accounts(account)
-            kind = job_type_named(job_type)
-            if not applies_to(kind, chosen):
-                raise ConfigurationRefused("that account has no server; only re-deriving makes sense for it")
-            payload = payload_of(kind, chosen.account_id, folder=folder_alias(folder), fill=fill)
-            show(str(await mailkeep.background.ask(payload)))
+            made = await mailkeep.background.ask_for(job_type, chosen, folder=folder, fill=fill)
+            show(str(made))
+            if job_type in await paused_types(mailkeep.db):
+                say(f"That type is paused; it waits for: mailkeep jobs resume {job_type}")
+            say(f"A running `mailkeep serve` or `mailkeep worker` does it; see: mailkeep jobs show {made}")
 
     run(work())
 
@@ -229,12 +238,10 @@ def resume_command(name: TargetArgument) -> None:
 
 async def _pause(name: str, *, paused: bool) -> None:
     async with App.open(home()) as mailkeep:
-        if any(schedule.schedule_id == name for schedule in mailkeep.background.schedules()):
-            await pause_schedule(mailkeep.db, name, paused=paused)
-        elif paused:
-            await pause_type(mailkeep.db, job_type_named(name))
+        if paused:
+            await mailkeep.background.pause(name)
         else:
-            await resume_type(mailkeep.db, job_type_named(name))
+            await mailkeep.background.resume(name)
     say(_TOLD[Decision.ACCEPTED])
 
 
@@ -242,43 +249,31 @@ async def _pause(name: str, *, paused: bool) -> None:
 def schedules_command(as_json: JsonOption = False) -> None:
     """List the declared schedules: when each last made a job, and its next occasion."""
 
-    async def work() -> list[dict[str, object]]:
+    async def work() -> tuple[ScheduleReport, ...]:
         async with App.open(home()) as mailkeep:
-            declared = mailkeep.background.schedules()
-            states = await schedule_states(mailkeep.db, [schedule.schedule_id for schedule in declared])
-        rows: list[dict[str, object]] = []
-        for schedule in declared:
-            state = states.get(schedule.schedule_id)
-            rows.append(
-                {
-                    "schedule": schedule.schedule_id,
-                    "job": schedule.payload.JOB_TYPE.value,
-                    "last_occasion": None if state is None else state.last_occurrence_at,
-                    "last_job": None if state is None else state.last_job_id,
-                    "paused_at": None if state is None else state.paused_at,
-                    "next": _following(schedule),
-                }
-            )
-        return rows
+            return await mailkeep.background.schedule_reports()
 
-    rows = run(work())
+    reports = run(work())
     if as_json:
-        show_json({"schedules": rows})
+        show_json({"schedules": reports})
         return
-    if not rows:
+    if not reports:
         say("The settings declare no schedule (jobs.schedules).")
         return
-    table(("schedule", "job", "last occasion", "next", "paused"), [_schedule_row(row) for row in rows])
-
-
-def _schedule_row(row: dict[str, object]) -> tuple[str, ...]:
-    moments = [row[key] for key in ("last_occasion", "next", "paused_at")]
-    shown = [moment(when if isinstance(when, datetime) else None) for when in moments]
-    return (str(row["schedule"]), str(row["job"]), *shown)
-
-
-def _following(schedule: Schedule) -> datetime | None:
-    return schedule.next_start(datetime.now(UTC))
+    table(
+        ("schedule", "when", "job", "last occasion", "next", "paused"),
+        [
+            (
+                one.schedule,
+                one.recurrence,
+                one.job,
+                moment(one.last_occasion),
+                moment(one.next),
+                moment(one.paused_at),
+            )
+            for one in reports
+        ],
+    )
 
 
 def _decided(act: Callable[..., Awaitable[Decision]], job: UUID) -> None:
@@ -295,30 +290,51 @@ def _utc(when: datetime | None) -> datetime | None:
     return when if when is None or when.tzinfo is not None else when.replace(tzinfo=UTC)
 
 
-def _table(jobs: Sequence[JobRow]) -> None:
-    table(
-        ("job", "type", "attempts", "reason", "key", "account", "enqueued", "since", "holder until"),
-        [
-            (
-                str(job.id),
-                job.job_type,
-                str(job.attempts),
-                job.reason or "-",
-                job.key,
-                job.account_id or "-",
-                moment(job.enqueued_at),
-                moment(job.state_changed_at),
-                "-" if job.lease_owner is None else f"{job.lease_owner[:8]} {moment(job.lease_expires_at)}",
-            )
-            for job in jobs
-        ],
-        right=(2,),
-    )
+def _table(state: Listed, jobs: Sequence[JobRow]) -> None:
+    """One row for each job, with what matters in that state."""
+    columns = _COLUMNS[state]
+    head = ("job", "type", "account", *columns)
+    rows = [
+        (str(job.id), job.job_type, job.account_id or "-", *(_CELLS[name](job) for name in columns)) for job in jobs
+    ]
+    table(head, rows, right=tuple(at for at, name in enumerate(head) if name == "attempts"))
+
+
+def _progress(job: JobRow) -> str:
+    if job.progress_done is None:
+        return "-"
+    return f"{job.progress_done} of {job.progress_total}" if job.progress_total else str(job.progress_done)
+
+
+def _result(job: JobRow) -> str:
+    return "-" if not job.result else ", ".join(f"{name}={count}" for name, count in job.result.items())
+
+
+def _holder(job: JobRow) -> str:
+    return "-" if job.lease_owner is None else f"{held_by(job.lease_owner)} until {moment(job.lease_expires_at)}"
+
+
+_CELLS: dict[str, Callable[[JobRow], str]] = {
+    "attempts": lambda job: str(job.attempts),
+    "reason": lambda job: job.reason or "-",
+    "key": lambda job: job.key,
+    "enqueued": lambda job: moment(job.enqueued_at),
+    "starts": lambda job: moment(job.available_at),
+    "since": lambda job: moment(job.state_changed_at),
+    "progress": _progress,
+    "held by": _holder,
+    "result": _result,
+}
+_COLUMNS: dict[Listed, tuple[str, ...]] = {
+    Listed.STOPPED: ("attempts", "reason", "since", "enqueued", "key"),
+    Listed.PENDING: ("starts", "attempts", "reason", "enqueued", "key"),
+    Listed.RUNNING: ("progress", "attempts", "since", "held by", "key"),
+    Listed.DONE: ("result", "since", "attempts", "key"),
+    Listed.DROPPED: ("reason", "since", "attempts", "key"),
+}
 
 
 def _facts(job: JobRow) -> list[tuple[str, str]]:
-    progress = "-" if job.progress_done is None else f"{job.progress_done} of {job.progress_total or '?'}"
-    result = "-" if job.result is None else ", ".join(f"{name}={count}" for name, count in job.result.items())
     return [
         ("job", str(job.id)),
         ("type", job.job_type),
@@ -330,7 +346,7 @@ def _facts(job: JobRow) -> list[tuple[str, str]]:
         ("enqueued", moment(job.enqueued_at)),
         ("available", moment(job.available_at)),
         ("since", moment(job.state_changed_at)),
-        ("holder", job.lease_owner or "-"),
-        ("progress", progress),
-        ("result", result),
+        ("held by", _holder(job)),
+        ("progress", _progress(job)),
+        ("result", _result(job)),
     ]

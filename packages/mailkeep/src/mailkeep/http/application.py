@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from mailkeep.app import App, ShownMessage, parse_email_id
 from mailkeep.display import moment, size
 from mailkeep.errors import DatabaseUnavailable, EmailNotAccessible, MailkeepError, ReaderError
-from mailkeep.http import changes, embeddings, pages
+from mailkeep.http import changes, embeddings, jobs, pages
 from mailkeep.http.guard import LoopbackGuard
 from mailkeep.mcp import http_app
 from mailkeep.search import ListRequest, Match, QueryMalformed, RetrievalMode, SearchRequest, SearchResult, Summary
@@ -47,6 +47,7 @@ def create_app(mailkeep: App) -> LoopbackGuard:
     application.add_api_route("/message/{email_id}/attachment/{position}", _attachment, response_class=HTMLResponse)
     changes.add_routes(application)
     embeddings.add_routes(application)
+    jobs.add_routes(application)
     application.add_exception_handler(MailkeepError, _named_failure)
     application.add_exception_handler(HTTPException, _http_failure)
     application.add_exception_handler(Exception, _unnamed_failure)

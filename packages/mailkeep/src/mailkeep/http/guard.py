@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
 
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
 SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (
         b"content-security-policy",
@@ -39,7 +41,7 @@ class LoopbackGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = refused(scope.get("headers", ()))
+        refusal = refused(scope.get("headers", ()), method=scope.get("method", "GET"))
         if refusal is not None:
             status, sentence = refusal
             await _answer(send, status, sentence)
@@ -51,12 +53,15 @@ class LoopbackGuard:
             log.error("request failed", extra={"error": type(error).__name__})  # noqa: TRY400
 
 
-def refused(headers: Iterable[tuple[bytes, bytes]]) -> tuple[int, str] | None:
+def refused(headers: Iterable[tuple[bytes, bytes]], *, method: str = "GET") -> tuple[int, str] | None:
     """Why a request with these headers is not served, as status and sentence; None when it is."""
+    headers = tuple(headers)
     hosts = [value for name, value in headers if name == b"host"]
     if len(hosts) != 1 or not _is_local_host(hosts[0]):
         return 421, "This server answers to 127.0.0.1 and localhost only."
     for name, value in headers:
+        if name == b"sec-fetch-site" and method not in SAFE_METHODS and value not in (b"same-origin", b"none"):
+            return 403, "Requests of other sites are not served."
         if name == b"origin" and not _is_local_origin(value):
             return 403, "Requests of other sites are not served."
     return None

@@ -25,10 +25,24 @@ table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid #8883; vertical-align: top; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 tr.bad td { background: #c003; }
+td.acts { white-space: nowrap; }
+td.acts form { display: inline-block; margin: 0 .3rem .2rem 0; }
+button { font: inherit; }
 .quiet { opacity: .7; }
 .match { border-bottom: 1px solid #8883; padding: .6rem 0; }
 mark { background: #fc08; color: inherit; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font: 14px/1.5 ui-monospace, monospace; }
+@media (max-width: 44rem) {
+  nav form { display: flex; gap: .3rem; width: 100%; }
+  nav input { min-width: 0; flex: 1; }
+  table { display: block; overflow-x: auto; }
+  table.blocks, .blocks tbody, .blocks tr, .blocks td { display: block; overflow-wrap: anywhere; }
+  .blocks thead { display: none; }
+  .blocks tr { border-bottom: 1px solid #8888; padding: .4rem 0; }
+  .blocks td { border: 0; padding: .1rem .3rem; }
+  .blocks td[data-head]::before { content: attr(data-head) ": "; opacity: .7; }
+  td.acts { white-space: normal; }
+}
 """.strip()
 
 
@@ -47,7 +61,7 @@ def page(title: str, body: str, *, query: str = "") -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<title>{_text(title)} · mailkeep</title><link rel="stylesheet" href="/style.css"></head><body>'
-        '<nav><strong>mailkeep</strong><a href="/">Status</a><a href="/changes">Changes</a>'
+        '<nav><strong>mailkeep</strong><a href="/">Status</a><a href="/changes">Changes</a><a href="/jobs">Jobs</a>'
         '<form action="/search" method="get" role="search">'
         f'<input type="search" name="q" aria-label="Search mail" value="{_text(query)}" placeholder="Search mail">'
         f"<button>Search</button></form></nav><main>{body}</main></body></html>"

@@ -7,7 +7,9 @@ own clock is wrong neither loses a lease early nor takes another's. Tests give a
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -40,6 +42,9 @@ CONTENDERS: Final = 64
 """Jobs read beyond those wanted: others may hold the first ones for a moment."""
 TOKEN_OCTETS: Final = 12
 KEY_READS: Final = 3
+HOST_CHARACTERS: Final = 64
+_PROCESS: Final = f"{socket.gethostname()[:HOST_CHARACTERS]}/{os.getpid()}"
+"""Machine and process, for the eyes of operators; what follows it makes the owner one claim's (JOB-21)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +159,7 @@ async def claim(
         "per_account": [policies[job_type].max_concurrent_per_account for job_type in types],
         "limit": limit,
         "contenders": CONTENDERS,
-        "owner": secrets.token_hex(TOKEN_OCTETS),
+        "owner": f"{_PROCESS}/{secrets.token_hex(TOKEN_OCTETS)}",
         "lease": lease,
         "now": now,
     }

@@ -258,6 +258,25 @@ WHERE state IN ('Pending', 'Claimed') AND state = %(state)s AND job_type = ANY (
 ORDER BY state_changed_at DESC, id DESC
 LIMIT %(limit)s;
 
+-- name: list_ended
+-- One page of what succeeded or was dropped, latest first; each type is read from its own end of the index.
+SELECT one.*
+FROM unnest(%(types)s::text[]) AS wanted (job_type)
+CROSS JOIN LATERAL (
+    SELECT id, job_type, state, attempt_count, last_failure_classification, last_failure_reason, idempotency_key,
+        mailbox_account_id, enqueued_at, state_changed_at, available_at, lease_owner, lease_expires_at, progress_done,
+        progress_total, result_counts
+    FROM jobs j
+    WHERE j.job_type = wanted.job_type AND j.state IN ('Succeeded', 'Dropped') AND j.state = %(state)s
+        AND (%(account_id)s::text IS NULL OR j.mailbox_account_id = %(account_id)s)
+        AND j.state_changed_at <= %(before)s::timestamptz
+        AND (j.state_changed_at, j.id) < (%(before)s::timestamptz, %(before_id)s::uuid)
+    ORDER BY j.state_changed_at DESC, j.id DESC
+    LIMIT %(limit)s
+) AS one
+ORDER BY one.state_changed_at DESC, one.id DESC
+LIMIT %(limit)s;
+
 -- name: show_job
 -- One job, whatever became of it.
 SELECT id, job_type, state, attempt_count, last_failure_classification, last_failure_reason, idempotency_key,
