@@ -6,7 +6,8 @@ Each handler does what an operator's command does, through the same call, and ma
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from mailkeep.config import AccountKind, AccountSettings, JobType, ScheduleSetti
 from mailkeep.config.recurrence import parse_recurrence
 from mailkeep.db import Database, uuid7
 from mailkeep.errors import AccountNotAccessible, ConfigurationRefused, FilterRefused, JobQueueFull, MailkeepError
+from mailkeep.imap import AskedToComeBack
 from mailkeep.jobs import (
     Handler,
     JobRequest,
@@ -23,6 +25,7 @@ from mailkeep.jobs import (
     Priority,
     RederiveStoredMail,
     RefusedAtCapacity,
+    RetryAfter,
     RetryQuarantinedMail,
     RunningJob,
     Schedule,
@@ -35,7 +38,7 @@ from mailkeep.jobs import (
     schedule_states,
 )
 from mailkeep.mailbox import AccountId, RederivationRun, rederivation_runs, rederive_pass, request_rederivation
-from mailkeep.sync import Access, open_resources, reading_limits, retry_quarantined
+from mailkeep.sync import Access, open_resources, read_pauses, reading_limits, retry_quarantined
 from mailkeep.upkeep import folder_alias, verify
 
 BUDGET_SHARE = 0.5
@@ -205,7 +208,8 @@ class Background:
         assert isinstance(payload, RetryQuarantinedMail)
         account = self._account(payload.account_id)
         async with open_resources(self.db, self.settings, self.home, access=self.access) as resources:
-            folders = await retry_quarantined(resources, account.account_id, alias=payload.folder_alias)
+            with self._heeding(account.account_id):
+                folders = await retry_quarantined(resources, account.account_id, alias=payload.folder_alias)
         return {
             "stored": sum(folder.arrivals.stored for folder in folders),
             "gone": sum(folder.gone for folder in folders),
@@ -225,7 +229,8 @@ class Background:
             access=self.access,
         )
         if isinstance(result.proof, MailkeepError):
-            raise result.proof
+            with self._heeding(account.account_id):
+                raise result.proof
         folders = [folder.counts for folder in result.proof.folders]
         return {
             "folders": len(folders),
@@ -233,6 +238,17 @@ class Background:
             "filled": sum(counts.filled for counts in folders),
             "unproven": len(result.proof.unproven),
         }
+
+    @contextmanager
+    def _heeding(self, account_id: str) -> Iterator[None]:
+        """Where the server asked to be left alone, let the job come back when that is over (JOB-B11)."""
+        try:
+            yield
+        except AskedToComeBack as error:
+            pause = read_pauses(self.home, now=self.now()).get(account_id)
+            if pause is None:
+                raise
+            raise RetryAfter(pause[1] - self.now()) from error
 
     def _account(self, account_id: str) -> AccountSettings:
         account = self.settings.account(account_id)

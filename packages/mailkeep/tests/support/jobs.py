@@ -2,7 +2,7 @@
 
 Run as a process, `python -m support.jobs DSN MODE`, it works at jobs until SIGTERM. Every handler writes the run into the
 table `job_runs` that `create_run_table` makes; MODE says what it does then: `count` nothing, `hang` waits for ever after
-saying `hanging`, `die` kills its own process.
+saying `hanging` and says `cancelled` when that ends, `die` kills its own process.
 """
 
 from __future__ import annotations
@@ -142,7 +142,10 @@ async def main(dsn: str, mode: str) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
             if mode == "hang":
                 print("hanging", flush=True)
-                await asyncio.Event().wait()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    print("cancelled", flush=True)
 
         room = {"max_concurrent_jobs": 8, "max_concurrent_jobs_per_type": 8, "batch_size": 8}
         settings = QUICK.model_copy(update=room)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Final
-
-import psycopg
 
 from mailkeep.config import JobType
 from mailkeep.db import Database
@@ -23,9 +22,9 @@ from mailkeep.jobs.policy import TypePolicy, asked_delay, classify, reason, retr
 
 log = logging.getLogger(__name__)
 
-RECORD_ATTEMPTS: Final = 4
 RECORD_PAUSE: Final = timedelta(milliseconds=250)
-"""How often and how far apart an ending is written while the database is away for a moment."""
+RECORD_LONGEST_PAUSE: Final = timedelta(seconds=5)
+"""How far apart an ending is written while the database is away; each pause is twice the one before."""
 STOP_PATIENCE: Final = timedelta(seconds=10)
 """How long a handler may take to end after it was cancelled; nothing is written then, and its lease lapses."""
 
@@ -75,6 +74,8 @@ class Attempt:
     lease: timedelta
     stopping: asyncio.Event
     draw: random.Random
+    held_until: float
+    """When the lease lapses unless it is renewed, by this process's monotonic clock."""
 
     async def run(self) -> Ending:
         """Run the job and record how that ended; nothing that the handler raises leaves this (JOB-33)."""
@@ -86,6 +87,8 @@ class Attempt:
             )
         if self.stopping.is_set():
             return await self._release()
+        if time.monotonic() >= self.held_until:  # the process slept; another may have the job by now (JOB-27)
+            return Ending(AttemptOutcome.LEASE_LOST)
         running = RunningJob(self.db, self.job, payload, time_budget=self.policy.execution_timeout)
         work = asyncio.ensure_future(self.handler.run(running))
         lease = asyncio.create_task(self._hold_lease())
@@ -108,7 +111,12 @@ class Attempt:
         """What the state of the work comes to; shutdown is asked for before its failure (JOB-28)."""
         if not work.done():
             log.error("a job does not end when it is cancelled", extra={"job_type": self.job.job_type.value})
-            return Ending(AttemptOutcome.LEASE_LOST)
+            if is_lost or self.stopping.is_set():
+                return Ending(AttemptOutcome.LEASE_LOST)
+            # It may still be at it: the next attempt begins no sooner than a lapsed lease would let it.
+            return await self._fail(
+                TimeoutError(), "ExecutionTimeout", outcome=AttemptOutcome.TIMED_OUT, not_before=self.lease
+            )
         error = asyncio.CancelledError() if work.cancelled() else work.exception()
         if is_lost:
             return Ending(AttemptOutcome.LEASE_LOST)
@@ -122,11 +130,14 @@ class Attempt:
         assert error is not None
         return await self._fail(error, reason(error), outcome=AttemptOutcome.HANDLER_FAILED)
 
-    async def _fail(self, error: BaseException, why: str, *, outcome: AttemptOutcome) -> Ending:
+    async def _fail(
+        self, error: BaseException, why: str, *, outcome: AttemptOutcome, not_before: timedelta = timedelta(0)
+    ) -> Ending:
         classification = classify(error)
         if classification is FailureClassification.PERMANENT or self.job.attempt >= self.policy.max_attempts:
             return await self._give_up(classification, why, outcome=outcome)
         delay = asked_delay(error) or retry_delay(self.policy, self.job.attempt, draw=self.draw)
+        delay = max(delay, not_before)
         retry = partial(
             queries.schedule_retry, self.db, self.job, delay=delay, classification=classification, reason=why
         )
@@ -148,15 +159,20 @@ class Attempt:
         return Ending(await self._record(release, AttemptOutcome.RELEASED_FOR_SHUTDOWN))
 
     async def _record(self, write: Callable[[], Awaitable[bool]], outcome: AttemptOutcome) -> AttemptOutcome:
-        """Write the ending while the job is still this attempt's; patient with a database that is away for a moment."""
-        for attempt in range(1, RECORD_ATTEMPTS + 1):
+        """Write the ending while the job is still this attempt's.
+
+        Tried again while the database is away, for as long as a lease: the work is done, and would be done once more.
+        """
+        ends, pause = time.monotonic() + self.lease.total_seconds(), RECORD_PAUSE
+        while True:
             try:
                 return outcome if await write() else AttemptOutcome.LEASE_LOST
             except MailkeepError as error:
                 log.warning("the end of a job is not recorded yet", extra={"failure_code": error.code})
-            if attempt < RECORD_ATTEMPTS:
-                await asyncio.sleep(RECORD_PAUSE.total_seconds() * attempt)
-        return AttemptOutcome.LEASE_LOST
+            if time.monotonic() + pause.total_seconds() >= ends:
+                return AttemptOutcome.LEASE_LOST
+            await asyncio.sleep(pause.total_seconds())
+            pause = min(pause * 2, RECORD_LONGEST_PAUSE)
 
     async def _hold_lease(self) -> None:
         """Renew at half the lease; return when that is refused. A renewal that errs proves nothing (JOB-23)."""
@@ -165,5 +181,5 @@ class Attempt:
             try:
                 if not await queries.renew(self.db, self.job, lease=self.lease):
                     return
-            except (MailkeepError, psycopg.Error) as error:
+            except Exception as error:
                 log.warning("a job's lease was not renewed", extra={"error": type(error).__name__})

@@ -168,6 +168,7 @@ async def retry_stopped(db: Database, which: Stopped, *, expected: int, now: dat
         if taken != expected:
             await connection.rollback()
             return None
+        await connection.execute(_SQL["announce"], {"job_type": which.job_type.value})
     return taken
 
 

@@ -19,6 +19,8 @@ from mailkeep.jobs.model import FailureClassification, RetryAfter
 
 MAX_EXPONENT: Final = 16
 REASON_CHARACTERS: Final = 128
+LONGEST_WAIT: Final = timedelta(days=1)
+"""What a handler may ask for at most: a provider's nonsense should not put a job off for years."""
 _REPEATABLE: Final = (
     ConnectionError,
     TimeoutError,
@@ -81,8 +83,9 @@ def reason(error: BaseException) -> str:
 
 
 def asked_delay(error: BaseException) -> timedelta | None:
-    """The wait that the handler asked for, if it did."""
-    return next((one.delay for one in chain(error) if isinstance(one, RetryAfter)), None)
+    """The wait that the handler asked for, if it did, within a day."""
+    asked = next((one.delay for one in chain(error) if isinstance(one, RetryAfter)), None)
+    return None if asked is None else min(max(asked, timedelta(0)), LONGEST_WAIT)
 
 
 def retry_delay(policy: TypePolicy, attempt: int, *, draw: random.Random) -> timedelta:

@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import socket
+import unicodedata
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ CONTENDERS: Final = 64
 """Jobs read beyond those wanted: others may hold the first ones for a moment."""
 TOKEN_OCTETS: Final = 12
 KEY_READS: Final = 3
+_UNFIT: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Categories that a key has none of: controls, lone surrogates, separators of lines."""
 HOST_CHARACTERS: Final = 64
 _PROCESS: Final = f"{socket.gethostname()[:HOST_CHARACTERS]}/{os.getpid()}"
 """Machine and process, for the eyes of operators; what follows it makes the owner one claim's (JOB-21)."""
@@ -70,7 +73,7 @@ async def statement(db: Database) -> AsyncIterator[Connection]:
 def checked_key(text: str) -> str:
     """A key as it is stored: trimmed. Raises JobKeyRefused for a blank, long or unprintable one (JOB-10)."""
     key = text.strip()
-    if not key or len(key) > KEY_CHARACTERS or any(ord(character) < 32 or ord(character) == 127 for character in key):
+    if not key or len(key) > KEY_CHARACTERS or any(unicodedata.category(one) in _UNFIT for one in key):
         raise JobKeyRefused(f"a job's key is one line of 1 to {KEY_CHARACTERS} characters")
     return key
 

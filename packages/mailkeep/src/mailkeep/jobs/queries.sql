@@ -72,6 +72,8 @@ WITH RECURSIVE running AS MATERIALIZED (
         ORDER BY j.priority, coalesce(j.mailbox_account_id, '')
         LIMIT 1
     ) AS following
+), shares AS (
+    SELECT job_type, ceil(%(contenders)s::numeric / count(*)) AS spare FROM queues GROUP BY job_type
 ), candidates AS MATERIALIZED (
     SELECT front.id, q.job_type, q.priority, front.available_at,
         coalesce(r.running, 0) + row_number() OVER (
@@ -80,6 +82,7 @@ WITH RECURSIVE running AS MATERIALIZED (
         w.per_account
     FROM queues q
     JOIN wanted w ON w.job_type = q.job_type
+    JOIN shares s ON s.job_type = q.job_type
     LEFT JOIN running r ON r.job_type = q.job_type AND r.account = q.account
     CROSS JOIN LATERAL (
         SELECT j.id, j.available_at
@@ -89,14 +92,19 @@ WITH RECURSIVE running AS MATERIALIZED (
             AND j.available_at <= coalesce(%(now)s::timestamptz, statement_timestamp())
             AND (j.state = 'Pending' OR j.lease_expires_at <= coalesce(%(now)s::timestamptz, statement_timestamp()))
         ORDER BY j.available_at, j.id
-        LIMIT w.room + %(contenders)s
+        LIMIT least(w.room, %(limit)s) + s.spare
     ) AS front
 ), lists AS MATERIALIZED (
-    SELECT c.job_type, w.room, array_agg(c.id ORDER BY c.priority, c.turn, c.available_at, c.id) AS ids,
+    SELECT c.job_type, w.room, array_agg(c.id ORDER BY c.place) AS ids,
         min(c.priority) AS priority, min(c.available_at) AS available_at
-    FROM candidates c
+    FROM (
+        SELECT id, job_type, priority, available_at,
+            row_number() OVER (PARTITION BY job_type ORDER BY priority, turn, available_at, id) AS place
+        FROM candidates
+        WHERE per_account IS NULL OR turn <= per_account
+    ) AS c
     JOIN wanted w ON w.job_type = c.job_type
-    WHERE c.per_account IS NULL OR c.turn <= c.per_account
+    WHERE c.place <= w.room + %(contenders)s
     GROUP BY c.job_type, w.room
 ), picked AS MATERIALIZED (
     SELECT free.id
@@ -303,6 +311,10 @@ RETURNING id;
 UPDATE jobs SET state = 'Dropped', state_changed_at = coalesce(%(now)s::timestamptz, statement_timestamp())
 WHERE id = %(id)s AND state = 'Pending' AND job_type = ANY (%(types)s)
 RETURNING id;
+
+-- name: announce
+-- Wake the workers when this commits.
+SELECT pg_notify('mailkeep_jobs', %(job_type)s);
 
 -- name: count_dead_letters
 -- How many stopped jobs of a type a bulk retry would take, and up to which instant.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,10 +14,12 @@ from uuid import UUID
 from mailkeep.config import JobsSettings
 from mailkeep.config.recurrence import Recurrence
 from mailkeep.db import Database
+from mailkeep.errors import DatabaseUnavailable
 from mailkeep.jobs import telemetry
 from mailkeep.jobs.model import AlreadyEnqueued, Created, JobRequest, Payload
 from mailkeep.jobs.queries import advance_schedule, enqueue, read_clock, read_schedules, seed_schedule
 
+log = logging.getLogger(__name__)
 JITTER_STEPS: Final = 1 << 32
 
 
@@ -96,7 +99,10 @@ async def schedule_states(db: Database, ids: Sequence[str]) -> dict[str, Schedul
 async def dispatch(
     db: Database, schedules: Sequence[Schedule], *, settings: JobsSettings, now: datetime | None = None
 ) -> tuple[Dispatched, ...]:
-    """One pass over the declared schedules, in their order: the latest due occasion of each becomes a job (JOB-47)."""
+    """One pass over the declared schedules, in their order: the latest due occasion of each becomes a job (JOB-47).
+
+    A schedule that fails is logged and left out of the answer; the others go on (JOB-33). Raises DatabaseUnavailable.
+    """
     if not schedules:
         return ()
     async with db.connection() as connection:
@@ -104,9 +110,15 @@ async def dispatch(
     states = await schedule_states(db, [schedule.schedule_id for schedule in schedules])
     results = []
     for schedule in schedules:
-        result = await _dispatch_one(
-            db, schedule, state=states.get(schedule.schedule_id), settings=settings, now=instant
-        )
+        try:
+            result = await _dispatch_one(
+                db, schedule, state=states.get(schedule.schedule_id), settings=settings, now=instant
+            )
+        except DatabaseUnavailable:
+            raise
+        except Exception as error:
+            log.error("a schedule is not dispatched", extra={"error": type(error).__name__})  # noqa: TRY400
+            continue
         telemetry.count_dispatch(schedule.payload.JOB_TYPE, result.outcome.value, skipped=result.skipped)
         results.append(result)
     return tuple(results)

@@ -124,8 +124,8 @@ class Worker:
         return False
 
     async def _dispatch(self) -> bool:
-        await dispatch(self._db, self._schedules, settings=self._settings)
-        return True
+        done = await dispatch(self._db, self._schedules, settings=self._settings)
+        return len(done) == len(self._schedules)
 
     async def _prune(self) -> bool:
         for job_type, policy in self._policies.items():
@@ -146,6 +146,7 @@ class Worker:
         running = Counter(self._tasks.values())
         # The room of the type counts first: a full type leaves the shared room to the others (JOB-35).
         rooms = {kind: policy.max_concurrent_jobs - running[kind] for kind, policy in self._policies.items()}
+        held_until = time.monotonic() + self._settings.lease_duration.total_seconds()
         limit = min(self._settings.batch_size, self._settings.max_concurrent_jobs - len(self._tasks))
         claim = await queries.claim(
             self._db, rooms, policies=self._policies, limit=limit, lease=self._settings.lease_duration
@@ -155,7 +156,7 @@ class Worker:
             log.error("a job ended every process that ran it", extra={"job_type": job_type.value})
         started = Counter(job.job_type for job in claim.jobs)
         for job in claim.jobs:
-            task = asyncio.create_task(self._attempt(job), name=f"job {job.job_type.value}")
+            task = asyncio.create_task(self._attempt(job, held_until), name=f"job {job.job_type.value}")
             self._tasks[task] = job.job_type
             task.add_done_callback(self._ended)
         is_full_batch = 0 < limit == len(claim.jobs) + len(claim.crashed)
@@ -170,7 +171,7 @@ class Worker:
         if self._is_constrained:
             asyncio.get_running_loop().call_later(REFILL_PAUSE.total_seconds(), self._woken.set)
 
-    async def _attempt(self, job: ClaimedJob) -> None:
+    async def _attempt(self, job: ClaimedJob, held_until: float) -> None:
         started = time.monotonic()
         attempt = Attempt(
             db=self._db,
@@ -180,6 +181,7 @@ class Worker:
             lease=self._settings.lease_duration,
             stopping=self._stopping,
             draw=self._draw,
+            held_until=held_until,
         )
         with telemetry.attempt_span(job) as span:
             ending = await attempt.run()

@@ -16,12 +16,22 @@ from mailkeep.background import Background
 from mailkeep.config import Settings
 from mailkeep.db import Database
 from mailkeep.errors import JobQueueFull
+from mailkeep.imap import PauseReason
 from mailkeep.jobs import RederiveStoredMail, VerifyMailbox, Worker
 from mailkeep.mailbox import AccountId, rederivation_runs
 from mailkeep.mailbox import rederive as rederiving
+from mailkeep.sync.pauses import write_pause
 
 pytestmark = pytest.mark.anyio
 ANN = {"account_id": "ann", "display_name": "Ann", "kind": "local"}
+WORK = {
+    "account_id": "work",
+    "display_name": "Work",
+    "host": "imap.example.com",
+    "port": 993,
+    "user_name": "w",
+    "secrets": {"password": "env:X"},
+}
 
 
 def background(db: Database, tmp_path: Path, **jobs: object) -> Background:
@@ -82,6 +92,27 @@ async def test_verifying_an_account_that_has_no_server_stops_for_good(db: Databa
     assert await rows(db) == [("DeadLettered", 1, "ConfigurationRefused 12001")]
 
 
+@pytest.mark.spec("JOB-B11", "JOB-29")
+async def test_a_server_that_asked_for_patience_gets_it_from_jobs_as_well(db: Database, tmp_path: Path) -> None:
+    """The job comes back when the pause is over, not by its own backoff."""
+    now = datetime.now(UTC)
+    write_pause(tmp_path, "work", (PauseReason.QUOTA_EXHAUSTED, now + timedelta(hours=2)), now=now)
+    settings = Settings.model_validate({"mail_synchronization": {"accounts": [WORK]}})
+    product = Background(db, lambda: settings, tmp_path, lambda: datetime.now(UTC))
+    await product.ask(VerifyMailbox("work"))
+    worker = Worker(db, settings.jobs, product.handlers())
+    task = asyncio.create_task(worker.run())
+
+    async def put_off() -> bool:
+        return await rows(db, "SELECT count(*) FROM jobs WHERE state = 'Pending' AND attempt_count = 1") == [(1,)]
+
+    await until(put_off)
+    worker.stop()
+    await task
+    waits = "SELECT last_failure_reason, available_at - now() > interval '110 minutes' FROM jobs"
+    assert await rows(db, waits) == [("AskedToComeBack 22001", True)]
+
+
 @pytest.mark.spec("JOB-19")
 async def test_a_person_who_asks_of_a_full_queue_is_told(db: Database, tmp_path: Path) -> None:
     """A coded error, and nothing is written."""
@@ -95,14 +126,12 @@ async def test_a_person_who_asks_of_a_full_queue_is_told(db: Database, tmp_path:
 @pytest.mark.spec("JOB-51")
 def test_a_declaration_without_an_account_is_one_schedule_for_each_it_makes_sense_for(tmp_path: Path) -> None:
     """An account that imports fill has nothing to verify."""
-    work = {"account_id": "work", "display_name": "Work", "host": "imap.example.com", "port": 993, "user_name": "w"}
-    work_account = {**work, "secrets": {"password": "env:X"}}
     declared = [
         {"name": "nightly", "recurrence": "Daily at 03:00", "job": "verify-mailbox", "jitter": "1h"},
         {"name": "monthly", "recurrence": "Monthly on 1 at 04:00", "job": "rederive-stored-mail", "folder": "inbox"},
     ]
     settings = Settings.model_validate(
-        {"mail_synchronization": {"accounts": [ANN, work_account]}, "jobs": {"schedules": declared}}
+        {"mail_synchronization": {"accounts": [ANN, WORK]}, "jobs": {"schedules": declared}}
     )
     product = Background(None, lambda: settings, tmp_path, lambda: datetime.now(UTC))  # type: ignore[arg-type]
     schedules = {schedule.schedule_id: schedule for schedule in product.schedules()}

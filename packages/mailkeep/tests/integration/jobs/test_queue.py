@@ -12,7 +12,17 @@ from support.jobs import QUICK, VERIFY, execute, many, put, request, rows
 from mailkeep.config import JobsSettings, JobType
 from mailkeep.db import Database
 from mailkeep.errors import JobKeyRefused, JobPayloadTooLarge
-from mailkeep.jobs import AlreadyEnqueued, Created, Priority, RefusedAtCapacity, VerifyMailbox, enqueue, queries
+from mailkeep.jobs import (
+    AlreadyEnqueued,
+    Created,
+    Priority,
+    RefusedAtCapacity,
+    VerifyMailbox,
+    enqueue,
+    pause_type,
+    queries,
+    resume_type,
+)
 from mailkeep.jobs.model import FailureClassification, JobRequest
 from mailkeep.jobs.policy import policy_of
 from mailkeep.mailbox import AccountId, erase_account
@@ -40,7 +50,7 @@ async def test_fifty_racing_enqueues_of_one_key_write_one_row(db: Database) -> N
 
 
 @pytest.mark.spec("JOB-10")
-@pytest.mark.parametrize("key", ["", "  ", "a\nb", "x" * 257, "a\x7f"])
+@pytest.mark.parametrize("key", ["", "  ", "a\nb", "x" * 257, "a\x7f", "a\x85b", "a\u2028b", "a\ud800"])
 async def test_a_key_is_one_printable_line(db: Database, key: str) -> None:
     """Operators read keys, so a key that cannot be shown is refused and nothing is written."""
     with pytest.raises(JobKeyRefused):
@@ -257,6 +267,38 @@ async def test_a_claim_reads_the_front_of_the_queue_and_no_finished_row(db: Data
     assert "Seq Scan on jobs" not in plan
     buffers = int(plan.split("Buffers: shared hit=")[1].split()[0].rstrip("\n"))
     assert buffers < 600, plan
+
+
+@pytest.mark.spec("JOB-B9", "JOB-20")
+async def test_a_claim_among_many_accounts_reads_little_of_each(db: Database) -> None:
+    """Two hundred accounts with long backlogs: the fronts are looked at, not everything that could be taken."""
+    accounts = "INSERT INTO mailbox_accounts SELECT 'a' || n FROM generate_series(1, 200) AS n"
+    await execute(db, accounts)
+    await many(db, 14_000)
+    await execute(db, "UPDATE jobs SET mailbox_account_id = 'a' || 1 + (hashtext(idempotency_key) & 127)")
+    async with db.connection() as connection:
+        await connection.set_autocommit(True)
+        await connection.execute("VACUUM ANALYZE jobs")
+        await connection.set_autocommit(False)
+    policies = {"types": [VERIFY.value], "rooms": [4], "max_attempts": [5], "everywhere": [None], "per_account": [None]}
+    values = {**policies, "limit": 4, "contenders": 64, "owner": "test", "lease": LEASE, "now": None}
+    plan = await explain(db, "claim", values)
+    buffers = int(plan.split("Buffers: shared hit=")[1].split()[0].rstrip("\n"))
+    assert buffers < 4000, plan
+    taken = await claim(db, limit=4)
+    assert len({job.account_id for job in taken.jobs}) == 4
+
+
+@pytest.mark.spec("JOB-B8", "JOB-24")
+async def test_a_paused_type_keeps_lapsed_jobs_until_it_is_resumed(db: Database) -> None:
+    """Nobody takes them over or gives them up meanwhile, and nothing of their attempts is lost."""
+    await put(db, "job", now=NOON)
+    await claim(db, now=NOON)
+    await pause_type(db, VERIFY)
+    assert await claim(db, now=NOON + 9 * LEASE) == queries.Claim((), ())
+    await resume_type(db, VERIFY)
+    (job,) = (await claim(db, now=NOON + 9 * LEASE)).jobs
+    assert job.attempt == 2
 
 
 @pytest.mark.spec("JOB-52", "JOB-B1")

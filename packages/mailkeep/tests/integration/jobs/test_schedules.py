@@ -138,3 +138,28 @@ async def test_a_worker_dispatches_what_is_due_and_prunes_afterwards(db: Databas
     await until(settled)
     worker.stop()
     await task
+
+
+@pytest.mark.spec("JOB-33", "JOB-34", "JOB-52")
+async def test_a_schedule_that_fails_stops_no_other_and_nothing_is_pruned_then(
+    db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One account's id does not fit the table; the next schedule in order is dispatched all the same."""
+    broken = Schedule("broken/nightly", parse_recurrence("Every 00:01:00"), VerifyMailbox("x" * 200), "x" * 200)
+    schedules = [broken, nightly()]
+    await dispatch(db, schedules, settings=QUICK, now=SEEN)
+    (result,) = await dispatch(db, schedules, settings=QUICK, now=MORNING)
+    assert (result.schedule_id, result.outcome) == ("work/nightly", Dispatch.DISPATCHED)
+    assert "a schedule is not dispatched" in caplog.messages
+    await execute(db, "UPDATE jobs SET state = 'Succeeded', state_changed_at = now() - interval '40 days'")
+    worker = Worker(db, QUICK, handlers(nothing), schedules=[broken])
+    task = asyncio.create_task(worker.run())
+    await put(db, "beacon")
+    await until(lambda: succeeded(db, 2))
+    worker.stop()
+    await task
+
+
+async def succeeded(db: Database, count: int) -> bool:
+    """Whether so many jobs have succeeded and are still there."""
+    return await rows(db, "SELECT count(*) FROM jobs WHERE state = 'Succeeded'") == [(count,)]

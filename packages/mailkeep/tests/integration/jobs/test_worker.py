@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import random
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -17,9 +20,22 @@ from support.jobs import QUICK, Run, execute, handlers, nothing, put, rows, run_
 
 from mailkeep.config import JobsSettings, JobType
 from mailkeep.db import Database
-from mailkeep.errors import CommandRefused, MailServerUnavailable, MigrationMissing
-from mailkeep.jobs import RederiveStoredMail, RetryAfter, RunningJob, Worker, enqueue_now, pause_type, resume_type
-from mailkeep.jobs.model import JobRequest
+from mailkeep.errors import CommandRefused, DatabaseUnavailable, MailServerUnavailable, MigrationMissing
+from mailkeep.jobs import (
+    RederiveStoredMail,
+    RetryAfter,
+    RunningJob,
+    Stopped,
+    Worker,
+    attempt,
+    enqueue_now,
+    pause_type,
+    queries,
+    resume_type,
+    retry_stopped,
+)
+from mailkeep.jobs.model import AttemptOutcome, JobRequest
+from mailkeep.jobs.policy import policy_of
 
 pytestmark = pytest.mark.anyio
 SECRET = "ann@example.com"
@@ -207,23 +223,24 @@ async def equals(db: Database, sql: str, expected: list[Any]) -> bool:
     return await rows(db, sql) == expected
 
 
+LISTENERS = "SELECT pid FROM pg_stat_activity WHERE application_name = 'mailkeep listener' AND query LIKE 'LISTEN%'"
+
+
+async def listening(db: Database) -> bool:
+    """Whether a worker hears announcements."""
+    return bool(await rows(db, LISTENERS))
+
+
 @pytest.mark.spec("JOB-B7")
 async def test_an_announcement_starts_work_long_before_the_next_poll(db: Database) -> None:
     """With ten minutes between polls a job runs at once, also after the announcements' connection was cut."""
     settings = JobsSettings.model_validate({"poll_interval": "10m"})
     async with Working(db, nothing, settings):
-        listeners = (
-            "SELECT pid FROM pg_stat_activity WHERE application_name = 'mailkeep listener' AND query LIKE 'LISTEN%'"
-        )
-
-        async def listening() -> bool:
-            return bool(await rows(db, listeners))
-
-        await until(listening)
+        await until(lambda: listening(db))
         await put(db, "a")
         await until(in_state(db, "Succeeded"), seconds=10)
-        await rows(db, f"SELECT pg_terminate_backend(pid) FROM ({listeners}) AS found")
-        await until(listening)
+        await rows(db, f"SELECT pg_terminate_backend(pid) FROM ({LISTENERS}) AS found")
+        await until(lambda: listening(db))
         await put(db, "b")
         await until(in_state(db, "Succeeded"), seconds=20)
 
@@ -292,6 +309,94 @@ async def test_a_paused_type_starts_nothing_until_it_is_resumed(db: Database) ->
         assert await rows(db, "SELECT state FROM jobs WHERE idempotency_key = 'paused'") == [("Pending",)]
         assert await resume_type(db, JobType.VERIFY_MAILBOX)
         await until(in_state(db, "Succeeded"))
+
+
+@pytest.mark.spec("JOB-23", "JOB-24")
+async def test_a_job_that_will_not_end_fails_by_its_time_and_waits_as_long_as_its_lease(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may still be at it; its room is free for others, and the next attempt begins no sooner than without a word."""
+    monkeypatch.setattr(attempt, "STOP_PATIENCE", timedelta(milliseconds=50))
+    end = asyncio.Event()
+
+    async def stubborn(job: RunningJob) -> None:
+        while job.payload.account_id == "stubborn" and not end.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await end.wait()
+
+    settings = JobsSettings.model_validate(
+        {"lease_duration": "1h", "execution_timeout": "1s", "max_concurrent_jobs": 1, "max_concurrent_jobs_per_type": 1}
+    )
+    await put(db, "a", account="stubborn")
+    await put(db, "b")
+    async with Working(db, stubborn, settings):
+        await until(lambda: equals(db, "SELECT state FROM jobs WHERE idempotency_key = 'b'", [("Succeeded",)]))
+        waits = "SELECT state, last_failure_reason, available_at - state_changed_at >= interval '1 hour' FROM jobs"
+        assert await rows(db, waits + " WHERE idempotency_key = 'a'") == [("Pending", "ExecutionTimeout", True)]
+        end.set()
+
+
+@pytest.mark.spec("JOB-27", "JOB-B4")
+async def test_a_job_whose_lease_lapsed_before_it_began_is_not_started(db: Database) -> None:
+    """A process that slept between claim and start leaves the job to whoever takes it."""
+    await put(db, "job")
+    settings, started = QUICK, asyncio.Event()
+    policy = policy_of(settings, JobType.VERIFY_MAILBOX)
+    taken = await queries.claim(
+        db,
+        {JobType.VERIFY_MAILBOX: 1},
+        policies={JobType.VERIFY_MAILBOX: policy},
+        limit=1,
+        lease=settings.lease_duration,
+    )
+
+    async def run(job: RunningJob) -> None:
+        started.set()
+
+    before = await rows(db, "SELECT * FROM jobs")
+    late = attempt.Attempt(
+        db=db,
+        job=taken.jobs[0],
+        handler=handlers(run)[0],
+        policy=policy,
+        lease=settings.lease_duration,
+        stopping=asyncio.Event(),
+        draw=random.Random(),
+        held_until=time.monotonic(),
+    )
+    assert (await late.run()).outcome is AttemptOutcome.LEASE_LOST
+    assert not started.is_set()
+    assert await rows(db, "SELECT * FROM jobs") == before
+
+
+@pytest.mark.spec("JOB-33", "JOB-28")
+async def test_an_ending_is_written_when_the_database_is_back(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restart of the server is longer than a moment: work that is done is not done again for it."""
+    monkeypatch.setattr(attempt, "RECORD_PAUSE", timedelta(milliseconds=1))
+    failures, complete = iter(range(8)), queries.complete
+
+    async def away(*values: Any, **more: Any) -> bool:
+        if next(failures, None) is not None:
+            raise DatabaseUnavailable("restarting")
+        return await complete(*values, **more)
+
+    monkeypatch.setattr(queries, "complete", away)
+    await put(db, "job")
+    await run_until_idle(db, QUICK, nothing)
+    assert await rows(db) == [("Succeeded", 1, None)]
+
+
+@pytest.mark.spec("JOB-B8", "JOB-B7")
+async def test_a_bulk_retry_wakes_the_workers(db: Database) -> None:
+    """With ten minutes between polls the jobs run at once."""
+    await put(db, "job")
+    await execute(db, "UPDATE jobs SET state = 'DeadLettered'")
+    async with Working(db, nothing, JobsSettings.model_validate({"poll_interval": "10m"})):
+        await until(lambda: listening(db))
+        await put(db, "beacon", account="other")
+        await until(lambda: equals(db, "SELECT count(*) FROM jobs WHERE state = 'Succeeded'", [(1,)]))
+        assert await retry_stopped(db, Stopped(JobType.VERIFY_MAILBOX), expected=1) == 1
+        await until(in_state(db, "Succeeded"), seconds=10)
 
 
 @pytest.mark.spec("JOB-B13")
