@@ -287,6 +287,9 @@ def _fill_blanks(answers: Answers, *, interactive: bool, taken: Collection[str])
     elif not answers.local:
         answers.host = answers.host or typer.prompt("IMAP server", err=True)
         answers.user_name = answers.user_name or typer.prompt("User name", err=True)
+    if answers.host is not None:
+        answers.host, told = split_port(answers.host)
+        answers.port = answers.port or told
     answers.security = answers.security or Security.TLS
     answers.port = answers.port or _DEFAULT_PORTS[answers.security]
     if answers.account_id is None:
@@ -294,6 +297,14 @@ def _fill_blanks(answers: Answers, *, interactive: bool, taken: Collection[str])
     answers.account_id = (answers.account_id or "").strip()
     if not printable(answers.account_id):
         raise typer.BadParameter("should be printable and not blank", param_hint="--id")
+
+
+def split_port(host: str) -> tuple[str, int | None]:
+    """A server as people write it, with or without its port: `mail.example.org:993`. An IPv6 address stays whole."""
+    name, separator, port = host.strip().rpartition(":")
+    if separator and name and ":" not in name and port.isascii() and port.isdigit() and 1 <= int(port) <= 65535:
+        return name, int(port)
+    return host.strip(), None
 
 
 def _ask_id(user_name: str, taken: Collection[str]) -> str:
@@ -343,17 +354,19 @@ def _password(answers: Answers, *, password_stdin: bool, password_from: str | No
         return SecretStr(line)
     if not interactive:
         raise ConfigurationRefused("without a terminal the password is read with --password-stdin or --password-from")
-    try:
-        # Not the prompt of the other questions: it would be printed before the terminal's echo is off.
-        text = getpass.getpass(f"Password for {neutralise(answers.user_name or '')}: ", stream=sys.stderr)
-    except EOFError:
-        raise typer.Abort from None
-    except KeyboardInterrupt:
-        say("")  # the line of the question is still open
-        raise
-    if not text:
-        raise ConfigurationRefused("the password is empty")
-    return SecretStr(text)
+    for _ in range(PASSWORD_ATTEMPTS):
+        try:
+            # Not the prompt of the other questions: it would be printed before the terminal's echo is off.
+            text = getpass.getpass(f"Password for {neutralise(answers.user_name or '')}: ", stream=sys.stderr)
+        except EOFError:
+            raise typer.Abort from None
+        except KeyboardInterrupt:
+            say("")  # the line of the question is still open
+            raise
+        if text:
+            return SecretStr(text)
+        say("Nothing was typed. (It is not shown while you type it.)")
+    raise ConfigurationRefused("the password is empty")
 
 
 def _document(answers: Answers, *, reference: str | None) -> dict[str, Any]:

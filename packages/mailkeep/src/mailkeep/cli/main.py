@@ -66,32 +66,41 @@ def options(
     )
 
 
-app.add_typer(account.app, name="account")
-app.add_typer(keys.app, name="keys")
-app.command("sync")(sync.sync)
-app.command("status")(sync.status)
-app.command("verify")(verify.verify)
-app.command("derive")(deriving.derive)
-app.add_typer(embedding.app, name="embeddings")
-app.command("list")(read.list_mail)
-app.command("search")(search.search)
-app.command("show")(read.show_message)
-app.command("mark")(changing.mark)
-app.command("move")(changing.move)
-app.command("copy")(changing.copy)
-app.command("archive")(changing.archive)
-app.command("trash")(changing.trash)
-app.command("delete")(changing.delete)
-app.add_typer(changes.app, name="changes")
-app.command("import")(transfer.import_mail)
-app.command("export")(transfer.export_mail)
-app.command("serve")(serving.serve)
-app.command("mcp")(serving.mcp)
-app.add_typer(searches.app, name="searches")
-app.command("worker")(jobs.worker)
-app.add_typer(jobs.app, name="jobs")
-app.add_typer(mail.app, name="mail")
-app.add_typer(database.app, name="db")
+MIRROR, FIND, CHANGE, RUN, KEEP = (
+    "Your accounts and their mirrors",
+    "Find and read",
+    "Change mail on its server",
+    "Keep running",
+    "Look after what is stored",
+)
+"""The groups of the help page, in their order."""
+
+app.add_typer(account.app, name="account", rich_help_panel=MIRROR)
+app.add_typer(keys.app, name="keys", rich_help_panel=MIRROR)
+app.command("sync", rich_help_panel=MIRROR)(sync.sync)
+app.command("status", rich_help_panel=MIRROR)(sync.status)
+app.command("verify", rich_help_panel=MIRROR)(verify.verify)
+app.command("derive", rich_help_panel=KEEP)(deriving.derive)
+app.add_typer(embedding.app, name="embeddings", rich_help_panel=FIND)
+app.command("list", rich_help_panel=FIND)(read.list_mail)
+app.command("search", rich_help_panel=FIND)(search.search)
+app.command("show", rich_help_panel=FIND)(read.show_message)
+app.command("mark", rich_help_panel=CHANGE)(changing.mark)
+app.command("move", rich_help_panel=CHANGE)(changing.move)
+app.command("copy", rich_help_panel=CHANGE)(changing.copy)
+app.command("archive", rich_help_panel=CHANGE)(changing.archive)
+app.command("trash", rich_help_panel=CHANGE)(changing.trash)
+app.command("delete", rich_help_panel=CHANGE)(changing.delete)
+app.add_typer(changes.app, name="changes", rich_help_panel=CHANGE)
+app.command("import", rich_help_panel=KEEP)(transfer.import_mail)
+app.command("export", rich_help_panel=KEEP)(transfer.export_mail)
+app.command("serve", rich_help_panel=RUN)(serving.serve)
+app.command("mcp", rich_help_panel=RUN)(serving.mcp)
+app.add_typer(searches.app, name="searches", rich_help_panel=FIND)
+app.command("worker", rich_help_panel=RUN)(jobs.worker)
+app.add_typer(jobs.app, name="jobs", rich_help_panel=RUN)
+app.add_typer(mail.app, name="mail", rich_help_panel=KEEP)
+app.add_typer(database.app, name="db", rich_help_panel=KEEP)
 
 
 def main() -> None:

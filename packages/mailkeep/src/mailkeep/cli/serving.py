@@ -68,7 +68,9 @@ def _say_how_to_connect(mailkeep: App, url: str) -> None:
     say(f"Status and search: {url}/")
     if mailkeep.settings.mcp_endpoint.enabled:
         say(f"MCP endpoint:      {url}/mcp   (or, over stdio, the command: mailkeep mcp)")
-    if not mailkeep.settings.mail_synchronization.enabled:
+    if not mailkeep.accounts():
+        say("There is no account yet; add one with: mailkeep account add")
+    elif not mailkeep.settings.mail_synchronization.enabled:
         say("Nothing is mirrored while mail_synchronization.enabled is false.")
     say("Ctrl-C stops.")
 

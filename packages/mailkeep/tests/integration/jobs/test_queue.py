@@ -236,6 +236,15 @@ async def test_interactive_work_goes_first(db: Database) -> None:
     assert first.account_id == "zz"
 
 
+@pytest.mark.spec("JOB-2", "JOB-20")
+async def test_the_oldest_goes_first_however_long_the_backlog(db: Database) -> None:
+    """Also behind more jobs than a claim looks at."""
+    await many(db, 200)
+    oldest = await put(db, "oldest", available_at=datetime.now(UTC) - timedelta(hours=2))
+    assert isinstance(oldest, Created)
+    assert [job.id for job in (await claim(db, limit=1)).jobs] == [oldest.id]
+
+
 @pytest.mark.spec("JOB-B9", "JOB-B10")
 @pytest.mark.parametrize("bound", ["max_concurrent_everywhere", "max_concurrent_per_account"])
 async def test_bounds_across_processes_are_exact_under_races(db: Database, bound: str) -> None:
