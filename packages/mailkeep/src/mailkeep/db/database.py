@@ -236,9 +236,7 @@ class Database:
         try:
             connection = await psycopg.AsyncConnection.connect(self._dsn, connect_timeout=CONNECT_TIMEOUT_SECONDS)
         except psycopg.OperationalError as error:
-            raise DatabaseUnavailable(
-                f"the database cannot be reached or refuses the login ({error.sqlstate or type(error).__name__})"
-            ) from error
+            raise DatabaseUnavailable(_unreachable(error)) from error
         await connection.close()
 
     async def _configure(self, connection: Connection) -> None:
@@ -259,6 +257,13 @@ async def _check(connection: Connection) -> None:
     socket.register(connection.fileno(), select.POLLIN)
     if socket.poll(0):
         await AsyncConnectionPool.check_connection(connection)
+
+
+def _unreachable(error: psycopg.OperationalError) -> str:
+    """What to look at; the driver's own text names hosts and users."""
+    code = "" if error.sqlstate is None else f" ({error.sqlstate})"
+    advice = "check persistence.dsn, and that PostgreSQL runs there"
+    return f"the database cannot be reached or refuses the login{code}; {advice}"
 
 
 def external_dsn(settings: Settings, home: Path) -> str | None:
@@ -288,9 +293,7 @@ async def upgrade(settings: Settings, home: Path) -> tuple[str, ...]:
     try:
         return await schema.migrate(dsn)
     except psycopg.OperationalError as error:
-        raise DatabaseUnavailable(
-            f"the database cannot be reached or refuses the login ({error.sqlstate or type(error).__name__})"
-        ) from error
+        raise DatabaseUnavailable(_unreachable(error)) from error
 
 
 def migrate_embedded(server: embedded.EmbeddedServer) -> None:
@@ -313,9 +316,7 @@ async def status(settings: Settings, home: Path) -> schema.SchemaStatus:
         try:
             connection = await psycopg.AsyncConnection.connect(dsn, connect_timeout=CONNECT_TIMEOUT_SECONDS)
         except psycopg.OperationalError as error:
-            raise DatabaseUnavailable(
-                f"the database cannot be reached or refuses the login ({error.sqlstate or type(error).__name__})"
-            ) from error
+            raise DatabaseUnavailable(_unreachable(error)) from error
         async with connection:
             return await schema.read_status(connection)
 

@@ -43,6 +43,8 @@ CONTROL_WAIT_SECONDS: Final = 0.003
 RESTART_PATIENCE_SECONDS: Final = 5
 RESTART_WAIT_SECONDS: Final = 0.25
 LOG_LIMIT_OCTETS: Final = 1 << 20
+FULL_OCTETS: Final = 1 << 24
+"""A disk with less free than a segment of the write-ahead log is full for PostgreSQL."""
 MAX_SOCKET_PATH_OCTETS: Final = 100
 """Below the 104 octets of macOS and the 108 of Linux (`sun_path`), the socket's own name included."""
 
@@ -274,6 +276,11 @@ def _group_of(user: str) -> int:
     return pwd.getpwnam(user).pw_gid
 
 
+def _room(folder: Path) -> str:
+    """What to add to a failure where the disk is the likely cause: then not even the log says so."""
+    return "; its disk is full" if shutil.disk_usage(folder.parent).free < FULL_OCTETS else ""
+
+
 def _create_cluster(folder: Path) -> None:
     """Create the cluster unless it is there. Refuses one of another major version (DATA-48)."""
     version = folder / "PG_VERSION"
@@ -292,8 +299,11 @@ def _create_cluster(folder: Path) -> None:
         _let_through(_programs() / "postgres")
     done = _initdb(folder)
     if done.returncode != 0:
-        last_line = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise DatabaseUnavailable(f"the embedded PostgreSQL cannot create its data in {folder}: {last_line}")
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        cause = next(
+            (line for line in lines if "error:" in line or "FATAL:" in line), lines[-1] if lines else "no word"
+        )
+        raise DatabaseUnavailable(f"the embedded PostgreSQL cannot create its data in {folder}: {cause}{_room(folder)}")
 
 
 def _initdb(folder: Path) -> subprocess.CompletedProcess[bytes]:
@@ -377,7 +387,7 @@ def _start(folder: Path) -> str:
                 _stop(folder, mode="immediate")
                 deadline = time.monotonic() + RESTART_PATIENCE_SECONDS
                 continue
-            raise DatabaseUnavailable(f"the embedded PostgreSQL does not start; its log is {log}")
+            raise DatabaseUnavailable(f"the embedded PostgreSQL does not start; its log is {log}{_room(folder)}")
         # The helpers of a server that was killed hold its shared memory until they notice.
         time.sleep(RESTART_WAIT_SECONDS)
     return _dsn(socket_folder)

@@ -67,6 +67,7 @@ async def test_pages_over_equal_instants_show_each_stopped_job_once(db: Database
         job_type_named("classify-email-spam")
     assert (await list_jobs(db, job_type=JobType.REDERIVE_STORED_MAIL)).jobs == ()
     assert len((await list_jobs(db, job_type=VERIFY, account_id="work")).jobs) == 7
+    assert (await list_jobs(db, account_id="home")).jobs == ()
 
 
 @pytest.mark.spec("JOB-9", "JOB-38")

@@ -47,7 +47,7 @@ async def test_a_new_schedule_owes_nothing_and_a_week_of_downtime_makes_one_job(
     assert (await one(db, nightly("work/renamed"), SEEN + 7 * DAY)).outcome is Dispatch.SEEDED
 
 
-@pytest.mark.spec("JOB-48", "JOB-50")
+@pytest.mark.spec("JOB-48", "JOB-50", "JOB-51")
 async def test_two_processes_on_one_occasion_make_one_job(db: Database) -> None:
     """The key names the occasion; a process that dies before it noted the job finds it again and goes on."""
     schedule = nightly()

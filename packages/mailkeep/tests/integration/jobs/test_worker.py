@@ -9,6 +9,7 @@ import random
 import time
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -33,8 +34,10 @@ from mailkeep.jobs import (
     queries,
     resume_type,
     retry_stopped,
+    telemetry,
 )
-from mailkeep.jobs.model import AttemptOutcome, JobRequest
+from mailkeep.jobs import worker as worker_module
+from mailkeep.jobs.model import AttemptOutcome, ClaimedJob, JobRequest
 from mailkeep.jobs.policy import policy_of
 
 pytestmark = pytest.mark.anyio
@@ -230,6 +233,56 @@ async def test_a_saturated_type_holds_no_shared_room_and_nothing_is_claimed_ahea
             await ran.wait()
         assert await rows(db, claimed + " AND job_type = 'verify-mailbox'") == [(2,)]
         hang.set()
+
+
+@pytest.mark.spec("JOB-27", "JOB-35")
+async def test_a_process_holds_no_more_jobs_than_it_has_room_for(db: Database) -> None:
+    """Two types that would each take two share the three places of the process."""
+    hang = asyncio.Event()
+
+    async def work(job: RunningJob) -> None:
+        await hang.wait()
+
+    settings = JobsSettings.model_validate({"batch_size": 100, "max_concurrent_jobs": 3, "poll_interval": "1s"})
+    for number in range(5):
+        await put(db, f"k{number}", settings=settings)
+        await enqueue_now(db, JobRequest(f"r{number}", RederiveStoredMail("work")), settings=settings)
+    claimed = "SELECT count(*) FROM jobs WHERE state = 'Claimed'"
+    async with Working(db, work, settings) as worker:
+        await until(lambda: equals(db, claimed, [(3,)]))
+        for _ in range(2):  # once more with every place taken; the second pass begins when the first is over
+            worker._woken.set()
+            await until(lambda: idle(worker))
+        assert await rows(db, claimed) == [(3,)]
+        hang.set()
+
+
+async def idle(worker: Worker) -> bool:
+    """Whether a pass has taken up what it was woken for."""
+    return not worker._woken.is_set()
+
+
+@pytest.mark.spec("JOB-34", "JOB-33")
+async def test_schedules_are_looked_at_once_a_poll_and_a_failing_part_stops_no_other(
+    db: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever fails in a pass is named by its type; jobs go on, and announcements make no extra look."""
+    looks = 0
+
+    async def broken(*_: Any, **__: Any) -> None:
+        nonlocal looks
+        looks += 1
+        raise ZeroDivisionError(SECRET)
+
+    monkeypatch.setattr(worker_module, "dispatch", broken)
+    async with Working(db, nothing, JobsSettings.model_validate({"poll_interval": "10m"})):
+        await until(lambda: listening(db))
+        for key in ("a", "b", "c"):
+            await put(db, key)
+            await until(in_state(db, "Succeeded"), seconds=10)
+    assert looks == 1
+    assert "schedules are not dispatched" in caplog.messages
+    assert SECRET not in caplog.text
 
 
 async def equals(db: Database, sql: str, expected: list[Any]) -> bool:
@@ -459,6 +512,23 @@ async def test_the_attempts_span_links_to_the_enqueuer_and_names_nothing_private
     assert not linked.status.is_ok
     text = "".join(span.to_json() for span in found)
     assert not any(word in text for word in ("private", SECRET))
+
+
+@pytest.mark.spec("JOB-43")
+@pytest.mark.parametrize("outcome", AttemptOutcome)
+def test_only_failures_are_errors_of_a_span(outcome: AttemptOutcome, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restart does not look like breakage; a classification is there when the job was given up and only then."""
+    spans = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    job = ClaimedJob(uuid4(), JobType.VERIFY_MAILBOX, "work", {}, 1, "owner", None, None)
+    with telemetry.attempt_span(job) as span:
+        span.end(outcome, seconds=1.0)
+    (found,) = spans.get_finished_spans()
+    is_failure = outcome in (AttemptOutcome.HANDLER_FAILED, AttemptOutcome.TIMED_OUT)
+    assert (found.status.status_code is trace.StatusCode.ERROR) == is_failure
+    assert set(found.attributes or {}) == {"job.type", "job.attempt", "job.outcome"}
 
 
 @pytest.mark.spec("JOB-4")

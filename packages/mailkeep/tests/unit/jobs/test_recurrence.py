@@ -54,6 +54,7 @@ def test_an_interval_is_anchored_to_the_epoch() -> None:
     assert due is not None
     assert (due.latest - utc(1970, 1, 1)) % timedelta(days=2) == timedelta()
     assert recurrence.due(due.latest, due.latest + timedelta(days=1)) is None
+    assert recurrence.following(utc(2026, 1, 20, 7)) == due.latest + timedelta(days=2)
 
 
 @pytest.mark.spec("JOB-B12")
