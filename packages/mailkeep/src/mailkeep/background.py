@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -43,6 +43,8 @@ from mailkeep.upkeep import folder_alias, verify
 
 BUDGET_SHARE = 0.5
 """The part of an attempt's time after which a segment ends and the next one is enqueued (JOB-12)."""
+ELSEWHERE_PAUSE = timedelta(minutes=1)
+"""How long a job of an account that this process does not know is left to the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +253,11 @@ class Background:
             raise RetryAfter(pause[1] - self.now()) from error
 
     def _account(self, account_id: str) -> AccountSettings:
+        """The account of a job. Where these settings lack it another process may have it, so the job is tried again."""
         account = self.settings.account(account_id)
         if account is None:
-            raise AccountNotAccessible("the account of this job is not configured any more")
+            unknown = AccountNotAccessible("the account of this job is not configured here")
+            raise RetryAfter(ELSEWHERE_PAUSE) from unknown
         return account
 
 

@@ -85,6 +85,11 @@ def test_types_and_schedules_are_paused_and_resumed(mirrored: Installation) -> N
     mirrored.run("jobs", "pause", "work/unknown", code=2)
 
 
+def test_a_worker_without_accounts_says_what_it_lacks(installation: Installation) -> None:
+    """On another machine the settings are what is forgotten."""
+    assert "mailkeep.toml" in installation.run("worker", code=2).err
+
+
 @pytest.mark.spec("JOB-46")
 def test_a_schedule_that_cannot_be_read_stops_every_command_and_is_named(mirrored: Installation) -> None:
     """Cron text is not guessed at."""

@@ -88,6 +88,11 @@ async def _work() -> None:
     async with App.open(home()) as mailkeep:
         if not mailkeep.settings.jobs.enabled:
             raise ConfigurationRefused("jobs.enabled is false: this process would do nothing")
+        if not mailkeep.accounts():
+            raise ConfigurationRefused(
+                "these settings have no account, so that jobs would fail here; "
+                "a worker wants the mailkeep.toml and the secrets that mailkeep serve has"
+            )
         check_references(mailkeep.settings, mailkeep.home)
         stop = stop_on_signals()
         say("Working at jobs. Ctrl-C stops.")

@@ -103,14 +103,31 @@ async def test_a_server_that_asked_for_patience_gets_it_from_jobs_as_well(db: Da
     worker = Worker(db, settings.jobs, product.handlers())
     task = asyncio.create_task(worker.run())
 
-    async def put_off() -> bool:
-        return await rows(db, "SELECT count(*) FROM jobs WHERE state = 'Pending' AND attempt_count = 1") == [(1,)]
-
-    await until(put_off)
+    put_off = "SELECT count(*) FROM jobs WHERE state = 'Pending' AND attempt_count = 1"
+    await until(lambda: equals(db, put_off, [(1,)]))
     worker.stop()
     await task
     waits = "SELECT last_failure_reason, available_at - now() > interval '110 minutes' FROM jobs"
     assert await rows(db, waits) == [("AskedToComeBack 22001", True)]
+
+
+@pytest.mark.spec("JOB-29", "JOB-30")
+async def test_a_process_that_lacks_the_account_leaves_the_job_to_others(db: Database, tmp_path: Path) -> None:
+    """It is put off and not given up: another process may have the settings that this one lacks."""
+    product = background(db, tmp_path)
+    await product.ask(VerifyMailbox("elsewhere"))
+    worker = Worker(db, product.settings.jobs, product.handlers())
+    task = asyncio.create_task(worker.run())
+    put_off = "SELECT count(*) FROM jobs WHERE state = 'Pending' AND attempt_count = 1"
+    await until(lambda: equals(db, put_off, [(1,)]))
+    worker.stop()
+    await task
+    assert await rows(db) == [("Pending", 1, "AccountNotAccessible 53001")]
+
+
+async def equals(db: Database, sql: str, expected: list[object]) -> bool:
+    """Whether a query answers that."""
+    return await rows(db, sql) == expected
 
 
 @pytest.mark.spec("JOB-19")
