@@ -36,7 +36,7 @@ from mailkeep.errors import (
 )
 from mailkeep.following import SettingsFollower, SettingsNotice
 from mailkeep.imap import PauseReason, ReadOnlySession, Timeouts
-from mailkeep.jobs import Worker
+from mailkeep.jobs import Worker, stopped_count
 from mailkeep.languages import LanguageStage
 from mailkeep.mailbox import (
     AccountId,
@@ -122,6 +122,7 @@ PROBE_SECONDS: Final = 5.0
 UUID_CHARACTERS: Final = 36
 PROBE_TIMEOUTS = Timeouts(connect=15.0, idle=20.0, command=60.0)
 MAX_SQL_ROWS: Final = 1_000
+MAX_STOPPED: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +319,10 @@ class App:
     def background(self) -> Background:
         """The work that runs as jobs."""
         return Background(self.db, lambda: self.settings, self.home, utc_now, self.access)
+
+    async def stopped_jobs(self) -> int:
+        """How many jobs were given up and wait for a decision, counted up to a thousand."""
+        return await stopped_count(self.db, bound=MAX_STOPPED)
 
     async def work(self, stop: asyncio.Event) -> None:
         """Work at jobs until `stop`; attempts under way are then given back."""

@@ -49,6 +49,7 @@ def test_an_operator_lists_retries_and_drops_what_has_stopped(mirrored: Installa
     """Each decision says what it came to and ends with a code that scripts can act on."""
     first, second = (mirrored.run("jobs", "add", "verify-mailbox", "-a", "work").out.strip() for _ in range(2))
     execute(mirrored, "UPDATE jobs SET state = 'DeadLettered', last_failure_reason = 'ValueError'")
+    assert "2 jobs given up" in mirrored.run("status").err
     shown = mirrored.run("jobs", "list")
     assert first in shown.out
     assert "ValueError" in shown.out

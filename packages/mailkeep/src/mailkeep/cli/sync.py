@@ -161,8 +161,9 @@ async def _status(account: str | None, *, as_json: bool) -> None:
         reports = await mailkeep.status(account)
         stages = await mailkeep.stage_statuses()
         attachments = await mailkeep.attachment_outcomes()
+        stopped = await mailkeep.stopped_jobs()
     if as_json:
-        show_json({"accounts": reports, "stages": stages, "attachments": attachments})
+        show_json({"accounts": reports, "stages": stages, "attachments": attachments, "stopped_jobs": stopped})
         return
     if not reports:
         say("No account yet. Add one with: mailkeep account add")
@@ -178,6 +179,8 @@ async def _status(account: str | None, *, as_json: bool) -> None:
     if attachments:
         say(f"attachments read: {', '.join(f'{count} {outcome}' for outcome, count in attachments.items())}")
     _remark(reports)
+    if stopped:
+        say(f"{counted(stopped, 'job')} given up; see: mailkeep jobs list")
     for one in reports:
         if one.pause_reason is not None and one.next_run_at is not None:
             say(

@@ -72,6 +72,7 @@ async def _status(request: Request) -> HTMLResponse:
         mcp_enabled=mailkeep.settings.mcp_endpoint.enabled,
         stages=await mailkeep.stage_statuses(),
         notice=mailkeep.notice,
+        stopped_jobs=await mailkeep.stopped_jobs(),
     )
     return HTMLResponse(text)
 
@@ -96,6 +97,7 @@ async def _api_status(request: Request) -> Any:
         "quarantined": await mailkeep.quarantine(),
         "stages": await mailkeep.stage_statuses(),
         "settings": mailkeep.notice,
+        "stopped_jobs": await mailkeep.stopped_jobs(),
     }
 
 

@@ -10,10 +10,12 @@ from fastapi.responses import JSONResponse, Response
 from mailkeep.app import App
 from mailkeep.embeddings import forecast_json, render_metrics, report_json
 from mailkeep.errors import EmbeddingsNotDeclared, ReindexRefused
+from mailkeep.jobs import telemetry as jobs
 from mailkeep.mutations import metrics as recognition
 from mailkeep.mutations import signals
 
 PATH: Final = "/api/admin/embeddings"
+_SIGNALS: Final = (render_metrics, recognition.render_metrics, signals.render_metrics, jobs.render_metrics)
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -51,7 +53,7 @@ async def _cancel(request: Request) -> Any:
 
 
 async def _metrics() -> Response:
-    rendered = render_metrics() + recognition.render_metrics() + signals.render_metrics()
+    rendered = b"".join(part() for part in _SIGNALS)
     return Response(rendered, media_type=METRICS_TYPE)
 
 

@@ -76,10 +76,13 @@ def status_page(
     mcp_enabled: bool,
     stages: Sequence[StageStatus] = (),
     notice: SettingsNotice | None = None,
+    stopped_jobs: int = 0,
 ) -> str:
     """Counts and freshness per folder, what is quarantined and why, work after arrival, and how to connect."""
     none = "<p>No account yet. Add one with <code>mailkeep account add</code>.</p>"
     body = _notice_section(notice) + ("".join(_account_section(account, now) for account in accounts) or none)
+    if stopped_jobs:
+        body += f'<p><a href="/jobs">{counted(stopped_jobs, "job")} given up</a></p>'
     body += _quarantine_section(quarantine) + _stages_section(stages)
     if mcp_enabled:
         body += (

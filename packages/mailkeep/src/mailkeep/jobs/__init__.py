@@ -38,7 +38,7 @@ from mailkeep.jobs.operate import (
     retry_stopped,
     show_job,
 )
-from mailkeep.jobs.queries import enqueue, enqueue_now, queue_depth
+from mailkeep.jobs.queries import enqueue, enqueue_now, queue_depth, stopped_count
 from mailkeep.jobs.schedules import Schedule, ScheduleState, dispatch, schedule_states
 from mailkeep.jobs.worker import Worker
 
@@ -82,4 +82,5 @@ __all__ = [
     "retry_stopped",
     "schedule_states",
     "show_job",
+    "stopped_count",
 ]

@@ -138,6 +138,15 @@ async def queue_depth(db: Database, job_type: JobType, *, bound: int) -> int:
     return int(row[1])
 
 
+async def stopped_count(db: Database, job_type: JobType | None = None, *, bound: int) -> int:
+    """How many jobs of a type (None: of all that this build knows) wait for a decision, counted no further."""
+    types = [one.value for one in JobType] if job_type is None else [job_type.value]
+    async with statement(db) as connection:
+        row = await (await connection.execute(_SQL["measure_stopped"], {"types": types, "bound": bound})).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 async def claim(
     db: Database,
     rooms: Mapping[JobType, int],

@@ -8,6 +8,12 @@ SELECT coalesce(%(now)s::timestamptz, clock_timestamp()), (
     ) AS waiting
 );
 
+-- name: measure_stopped
+-- How many jobs of these types were given up and not decided upon, counted no further than the bound.
+SELECT count(*) FROM (
+    SELECT FROM jobs WHERE state = 'DeadLettered' AND job_type = ANY (%(types)s) LIMIT %(bound)s
+) AS stopped;
+
 -- name: ensure_account
 -- An account that only sends, or that no run has met yet, has no row; a job of it needs one.
 INSERT INTO mailbox_accounts (id) VALUES (%(account_id)s) ON CONFLICT (id) DO NOTHING;

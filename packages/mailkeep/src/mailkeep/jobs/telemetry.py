@@ -1,16 +1,18 @@
 """What the queue tells the operator's telemetry: spans, links to whatever enqueued, counters (JOB-42, JOB-43).
 
-Only the OpenTelemetry interface is used: without a provider in the process nothing is recorded or sent. Labels are the
-job's type, an outcome and a classification; never a key, an id, an account or a reason.
+Spans go to whatever OpenTelemetry provider the process has, and nowhere without one; counters stand at `/metrics` of
+`mailkeep serve`. Labels are the job's type, an outcome and a classification; never a key, an id, an account or reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
-from opentelemetry import metrics, trace
+from opentelemetry import trace
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from mailkeep.config import JobType
 from mailkeep.jobs.model import AttemptOutcome, ClaimedJob, FailureClassification
@@ -20,14 +22,45 @@ STATE_CHARACTERS = 512
 _PROPAGATOR = TraceContextTextMapPropagator()
 _ERRORS = frozenset({AttemptOutcome.HANDLER_FAILED, AttemptOutcome.TIMED_OUT})
 
-_meter = metrics.get_meter("mailkeep.jobs")
-_attempts = _meter.create_counter("jobs.attempts", description="Attempts by how they ended.")
-_durations = _meter.create_histogram("jobs.attempt.duration", unit="s", description="How long attempts took.")
-_retries = _meter.create_counter("jobs.retries", description="Attempts that will be followed by another.")
-_dead_letters = _meter.create_counter("jobs.dead_letters", description="Jobs given up; alert on any.")
-_depth = _meter.create_gauge("jobs.queue.depth", description="Waiting jobs, counted up to the bound.")
-_dispatches = _meter.create_counter("jobs.schedule.dispatches", description="Schedules acted on, by outcome.")
-_skipped = _meter.create_counter("jobs.schedule.skipped_occurrences", description="Occasions that made no job.")
+_REGISTRY: Final = CollectorRegistry(auto_describe=False)
+_DURATIONS: Final = (0.01, 0.1, 1, 5, 10, 30, 60, 120, 300, 900, 3600)
+
+ATTEMPTS: Final = Counter(
+    "mailkeep_jobs_attempts", "Attempts by how they ended.", ["type", "outcome"], registry=_REGISTRY
+)
+DURATION: Final = Histogram(
+    "mailkeep_jobs_attempt_duration_seconds",
+    "How long attempts took.",
+    ["type", "outcome"],
+    buckets=_DURATIONS,
+    registry=_REGISTRY,
+)
+RETRIES: Final = Counter(
+    "mailkeep_jobs_retries", "Attempts that will be followed by another.", ["type"], registry=_REGISTRY
+)
+DEAD_LETTERS: Final = Counter(
+    "mailkeep_jobs_dead_letters", "Jobs given up; alert on any.", ["type", "classification"], registry=_REGISTRY
+)
+DEPTH: Final = Gauge(
+    "mailkeep_jobs_queue_depth", "Waiting jobs of all processes, counted up to the bound.", ["type"], registry=_REGISTRY
+)
+STOPPED: Final = Gauge(
+    "mailkeep_jobs_stopped",
+    "Jobs of all processes that wait for an operator's decision, counted up to the bound.",
+    ["type"],
+    registry=_REGISTRY,
+)
+DISPATCHES: Final = Counter(
+    "mailkeep_jobs_schedule_dispatches", "Schedules acted on, by outcome.", ["type", "outcome"], registry=_REGISTRY
+)
+SKIPPED: Final = Counter(
+    "mailkeep_jobs_schedule_skipped_occurrences", "Occasions that made no job.", ["type"], registry=_REGISTRY
+)
+
+
+def render_metrics() -> bytes:
+    """All signals in the text format of Prometheus."""
+    return generate_latest(_REGISTRY)
 
 
 def active_trace() -> tuple[str | None, str | None]:
@@ -56,9 +89,8 @@ class AttemptSpan:
             self._span.set_attribute("job.failure.classification", dead_lettered_as.value)
         if outcome in _ERRORS:
             self._span.set_status(trace.StatusCode.ERROR)
-        labels = {"job.type": self._job_type.value, "job.outcome": outcome.value}
-        _attempts.add(1, labels)
-        _durations.record(seconds, labels)
+        ATTEMPTS.labels(self._job_type.value, outcome.value).inc()
+        DURATION.labels(self._job_type.value, outcome.value).observe(seconds)
 
 
 @contextmanager
@@ -84,21 +116,22 @@ def _link(job: ClaimedJob) -> trace.Link | None:
 
 def count_retry(job_type: JobType) -> None:
     """Another attempt will follow."""
-    _retries.add(1, {"job.type": job_type.value})
+    RETRIES.labels(job_type.value).inc()
 
 
 def count_dead_letter(job_type: JobType, classification: FailureClassification) -> None:
     """A job was given up."""
-    _dead_letters.add(1, {"job.type": job_type.value, "job.failure.classification": classification.value})
+    DEAD_LETTERS.labels(job_type.value, classification.value).inc()
 
 
-def publish_depth(job_type: JobType, depth: int) -> None:
-    """How many jobs of a type wait; an emptied type reports 0, one never measured is absent."""
-    _depth.set(depth, {"job.type": job_type.value})
+def publish_depth(job_type: JobType, depth: int, *, stopped: int) -> None:
+    """How many jobs of a type wait and how many have stopped; an emptied type reports 0, an unmeasured one nothing."""
+    DEPTH.labels(job_type.value).set(depth)
+    STOPPED.labels(job_type.value).set(stopped)
 
 
 def count_dispatch(job_type: JobType, outcome: str, *, skipped: int) -> None:
     """A schedule was acted on."""
-    _dispatches.add(1, {"job.type": job_type.value, "job.schedule.outcome": outcome})
+    DISPATCHES.labels(job_type.value, outcome).inc()
     if skipped:
-        _skipped.add(skipped, {"job.type": job_type.value})
+        SKIPPED.labels(job_type.value).inc(skipped)

@@ -138,7 +138,8 @@ class Worker:
     async def _measure(self) -> bool:
         for job_type, policy in self._policies.items():
             depth = await queries.queue_depth(self._db, job_type, bound=policy.max_queue_depth)
-            telemetry.publish_depth(job_type, depth)
+            stopped = await queries.stopped_count(self._db, job_type, bound=policy.max_queue_depth)
+            telemetry.publish_depth(job_type, depth, stopped=stopped)
         return True
 
     async def _claim(self) -> bool:

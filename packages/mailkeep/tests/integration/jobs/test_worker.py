@@ -17,6 +17,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client.parser import text_string_to_metric_families
 from support.jobs import QUICK, Run, execute, handlers, nothing, put, rows, run_until_idle, until
 
 from mailkeep.config import JobsSettings, JobType
@@ -37,8 +38,9 @@ from mailkeep.jobs import (
     telemetry,
 )
 from mailkeep.jobs import worker as worker_module
-from mailkeep.jobs.model import AttemptOutcome, ClaimedJob, JobRequest
+from mailkeep.jobs.model import AttemptOutcome, ClaimedJob, FailureClassification, JobRequest
 from mailkeep.jobs.policy import policy_of
+from mailkeep.jobs.schedules import Dispatch
 
 pytestmark = pytest.mark.anyio
 SECRET = "ann@example.com"
@@ -512,6 +514,39 @@ async def test_the_attempts_span_links_to_the_enqueuer_and_names_nothing_private
     assert not linked.status.is_ok
     text = "".join(span.to_json() for span in found)
     assert not any(word in text for word in ("private", SECRET))
+
+
+@pytest.mark.spec("JOB-43", "JOB-34")
+async def test_what_prometheus_reads_counts_by_closed_words(db: Database) -> None:
+    """Attempts, dead letters and the depth of the queue; no key, account, id or reason is a label."""
+
+    def read() -> dict[tuple[str, frozenset[str]], float]:
+        families = text_string_to_metric_families(telemetry.render_metrics().decode())
+        return {(one.name, frozenset(one.labels.values())): one.value for family in families for one in family.samples}
+
+    async def fail(job: RunningJob) -> None:
+        if job.payload.account_id == "private":
+            raise ValueError(SECRET)
+
+    before = read()
+    await put(db, "private-key", account="private")
+    await put(db, "good")
+    await run_until_idle(db, QUICK, fail)
+    await run_until_idle(db, QUICK, nothing)
+    after = read()
+    kind = JobType.VERIFY_MAILBOX.value
+    for name, labels in (
+        ("mailkeep_jobs_attempts_total", {kind, "succeeded"}),
+        ("mailkeep_jobs_attempts_total", {kind, "handler_failed"}),
+        ("mailkeep_jobs_dead_letters_total", {kind, "Permanent"}),
+    ):
+        assert after[name, frozenset(labels)] - before.get((name, frozenset(labels)), 0) == 1
+    of_kind = frozenset({kind})
+    assert (after["mailkeep_jobs_queue_depth", of_kind], after["mailkeep_jobs_stopped", of_kind]) == (0, 1)
+    words = {
+        label for _, labels in after for label in labels if not label.replace(".", "").isdigit() and label != "+Inf"
+    }
+    assert words <= {*JobType, *AttemptOutcome, *FailureClassification, *Dispatch}
 
 
 @pytest.mark.spec("JOB-43")
