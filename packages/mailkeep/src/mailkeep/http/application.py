@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, PlainTextResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 
 from mailkeep.app import App, ShownMessage, parse_email_id
@@ -21,6 +21,7 @@ from mailkeep.search import ListRequest, Match, QueryMalformed, RetrievalMode, S
 from mailkeep.search.filters import MAX_SKIP
 
 RESULTS_PER_PAGE: Final = 20
+UNANSWERED: Final = "The request could not be answered."
 MCP_PATH: Final = "/mcp"
 
 
@@ -219,7 +220,7 @@ async def _no_stream() -> Response:
     )
 
 
-async def _named_failure(_: Request, error: Exception) -> Response:
+async def _named_failure(request: Request, error: Exception) -> Response:
     assert isinstance(error, MailkeepError)
     if isinstance(error, EmailNotAccessible):
         status = 404
@@ -228,16 +229,23 @@ async def _named_failure(_: Request, error: Exception) -> Response:
     else:
         status = 503 if error.retryable else 500
     # Only reader errors are written for callers; the others' sentences are for the operator's log.
-    sentence = error.message if isinstance(error, ReaderError) else "The request could not be answered."
-    return HTMLResponse(pages.error_page(f"Error {error.code}", sentence), status_code=status)
+    sentence = error.message if isinstance(error, ReaderError) else UNANSWERED
+    return _failure(request, status, f"Error {error.code}", sentence, code=error.code)
 
 
-async def _http_failure(_: Request, error: Exception) -> Response:
+async def _http_failure(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     title = "Not found" if error.status_code == 404 else "Not possible"
-    return HTMLResponse(pages.error_page(title, "There is nothing here."), status_code=error.status_code)
+    return _failure(request, error.status_code, title, "There is nothing here.")
 
 
-async def _unnamed_failure(_: Request, error: Exception) -> Response:
+async def _unnamed_failure(request: Request, error: Exception) -> Response:
     del error  # its text may quote mail
-    return HTMLResponse(pages.error_page("Error", "The request could not be answered."), status_code=500)
+    return _failure(request, 500, "Error", UNANSWERED)
+
+
+def _failure(request: Request, status: int, title: str, sentence: str, *, code: int | None = None) -> Response:
+    """One short page, or the same as JSON where a script asked."""
+    if request.url.path.startswith("/api/"):
+        return JSONResponse({"message": sentence} if code is None else {"code": code, "message": sentence}, status)
+    return HTMLResponse(pages.error_page(title, sentence), status_code=status)

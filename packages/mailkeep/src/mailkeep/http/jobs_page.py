@@ -9,7 +9,7 @@ from mailkeep.background import ScheduleReport
 from mailkeep.config import JobType
 from mailkeep.display import duration, moment
 from mailkeep.http.asked import button
-from mailkeep.http.pages import age, escaped, page, query_string
+from mailkeep.http.pages import age, escaped, named, page, query_string
 from mailkeep.jobs import Decision, JobPage, JobRow, held_by
 
 SAID = {
@@ -142,7 +142,7 @@ def _add(accounts: Sequence[tuple[str, str]]) -> str:
     if not accounts:
         return ""
     rows = "".join(
-        f"<tr><td>{escaped(name)} <span class=quiet>{escaped(account_id)}</span></td><td class=acts>"
+        f"<tr><td>{named(name, account_id)}</td><td class=acts>"
         + "".join(
             button("/jobs/add", label.capitalize(), account=account_id, name=kind.value)
             for kind, label in WORKS.items()

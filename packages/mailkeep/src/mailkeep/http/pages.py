@@ -105,7 +105,7 @@ def _notice_section(notice: SettingsNotice | None) -> str:
 
 
 def _account_section(account: AccountReport, now: datetime) -> str:
-    heading = f"<h2>{_text(account.name)} <span class=quiet>{_text(account.account)}</span></h2>"
+    heading = f"<h2>{named(account.name, account.account)}</h2>"
     phase = "" if account.phase is None else f"<p class=quiet>{_text(_phase_sentence(account, now))}</p>"
     phase += _changes_line(account, now)
     rows = "".join(_folder_row(folder, now) for folder in account.folders)
@@ -116,6 +116,11 @@ def _account_section(account: AccountReport, now: datetime) -> str:
         "<th class=n>Missing<th>Synchronized<th>Compared with the server</tr>"
     )
     return f"{heading}{phase}<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
+
+
+def named(name: str, account_id: str) -> str:
+    """An account as HTML: its name, and its id where that is another."""
+    return _text(name) if name == account_id else f"{_text(name)} <span class=quiet>{_text(account_id)}</span>"
 
 
 def _changes_line(account: AccountReport, now: datetime) -> str:

@@ -197,6 +197,7 @@ DELETE FROM jobs WHERE id = ANY (ARRAY(
         AND state_changed_at < coalesce(%(now)s::timestamptz, statement_timestamp()) - %(retention)s
     ORDER BY state_changed_at
     LIMIT %(limit)s
+    FOR UPDATE SKIP LOCKED
 ));
 
 -- name: read_clock

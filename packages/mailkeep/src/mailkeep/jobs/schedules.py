@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -124,6 +125,12 @@ async def dispatch(
     return tuple(results)
 
 
+@lru_cache(maxsize=4096)
+def _following(recurrence: Recurrence, counted_from: datetime) -> datetime | None:
+    """The first occasion that is not settled. Kept, since every pass asks for it until it is due."""
+    return recurrence.following(counted_from)
+
+
 async def _dispatch_one(
     db: Database, schedule: Schedule, *, state: ScheduleState | None, settings: JobsSettings, now: datetime
 ) -> Dispatched:
@@ -135,7 +142,8 @@ async def _dispatch_one(
     if state.paused_at is not None:
         return Dispatched(schedule_id, Dispatch.PAUSED)
     until = now if schedule.until is None else min(now, schedule.until)
-    due = schedule.recurrence.due(state.counted_from, until) if until > state.counted_from else None
+    following = _following(schedule.recurrence, state.counted_from)
+    due = schedule.recurrence.due(state.counted_from, until) if following is not None and following <= until else None
     if due is None:
         return Dispatched(schedule_id, Dispatch.NOT_DUE)
     # The job and the note of it commit together; another process that does the same finds the key (JOB-50).

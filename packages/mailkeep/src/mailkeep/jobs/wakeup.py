@@ -32,6 +32,6 @@ async def listen(db: Database, woken: asyncio.Event, *, pause: timedelta = RECON
                 woken.set()
                 async for _ in connection.notifies():
                     woken.set()
-        except psycopg.Error as error:
+        except (psycopg.Error, OSError) as error:
             log.info("announcements of jobs are not heard", extra={"error": type(error).__name__})
         await asyncio.sleep(pause.total_seconds())

@@ -76,6 +76,15 @@ async def test_dead_letters_are_listed_by_page_without_their_payloads(db: Databa
     assert (await web.get(f"{ADMIN}/dead-letters?account=work&cursor={first['next_cursor']}")).status_code == 400
 
 
+async def test_scripts_are_told_of_failures_in_json(web: httpx.AsyncClient) -> None:
+    """The code and the sentence where people get a page."""
+    refused = await web.get("/api/changes?state=nonsense")
+    assert (refused.status_code, refused.json()["code"]) == (400, 51002)
+    missing = await web.get("/api/nothing")
+    assert (missing.status_code, missing.json()) == (404, {"message": "There is nothing here."})
+    assert "<h1>Not found" in (await web.get("/nothing")).text
+
+
 @pytest.mark.spec("JOB-40", "JOB-41")
 async def test_a_script_retries_and_drops_by_id(db: Database, web: httpx.AsyncClient) -> None:
     """The outcome is an answer; a body without a job, not of JSON, or above 4 KB is refused before anything is done."""
