@@ -160,7 +160,7 @@ class Background:
         if not applies_to(job_type, account):
             raise ConfigurationRefused("that account has no server; only re-deriving makes sense for it")
         if fill and job_type is not JobType.VERIFY_MAILBOX:
-            raise ConfigurationRefused(f"--fill means nothing for {job_type.value}")
+            raise ConfigurationRefused(f"fill means nothing for {job_type.value}")
         payload = payload_of(job_type, account.account_id, folder=folder_alias(folder), fill=fill)
         return await self.ask(payload)
 

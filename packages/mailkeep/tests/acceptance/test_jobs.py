@@ -29,7 +29,7 @@ def finished(installation: Installation, job: str) -> dict[str, object]:
 @pytest.mark.spec("JOB-B13", "JOB-B8", "JOB-34")
 def test_a_worker_process_verifies_the_mailbox_that_was_asked_for(mirrored: Installation) -> None:
     """Asked for now, listed as waiting, done by a worker, its result shown; the quarantine job finds nothing to do."""
-    job = mirrored.run("jobs", "add", "verify-mailbox", "--account", "work").out.strip()
+    job = mirrored.run("jobs", "add", "verify-mailbox").out.strip()
     (listed,) = mirrored.run("jobs", "list", "--state", "pending", "--json").json["jobs"]
     assert (listed["id"], listed["job_type"], listed["account_id"]) == (job, "verify-mailbox", "work")
     other = mirrored.run("jobs", "add", "retry-quarantined-mail", "--account", "work").out.strip()

@@ -211,7 +211,9 @@ def cancel_command(job: JobArgument) -> None:
 @app.command("add")
 def add_command(
     job_type: Annotated[str, typer.Argument(metavar="TYPE", help=f"The type of work: {', '.join(JobType)}.")],
-    account: Annotated[str, typer.Option("--account", "-a", help="The account, by id or name.")],
+    account: Annotated[
+        str | None, typer.Option("--account", "-a", help="The account, by id or name; needed when there are several.")
+    ] = None,
     folder: Annotated[str | None, typer.Option("--folder", "-f", help="Only the folder of this alias.")] = None,
     fill: Annotated[bool, typer.Option("--fill", help="When verifying, also fetch what is missing.")] = False,
 ) -> None:
@@ -219,7 +221,11 @@ def add_command(
 
     async def work() -> None:
         async with App.open(home()) as mailkeep:
-            (chosen,) = mailkeep.accounts(account)
+            known = mailkeep.accounts(account)
+            if len(known) != 1:
+                names = ", ".join(neutralise(one.account_id) for one in known) or "none yet"
+                raise FilterRefused(f"name the account with --account; there are: {names}")
+            (chosen,) = known
             made = await mailkeep.background.ask_for(job_type, chosen, folder=folder, fill=fill)
             show(str(made))
             if job_type in await paused_types(mailkeep.db):

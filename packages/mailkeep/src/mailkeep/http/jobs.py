@@ -16,6 +16,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from mailkeep.app import App
+from mailkeep.background import applies_to
 from mailkeep.errors import ConfigurationRefused, JobQueueFull, MailkeepError, ReaderError
 from mailkeep.http import jobs_page
 from mailkeep.http.asked import RequestRefused, document_of, form_of
@@ -81,7 +82,10 @@ async def _page(request: Request, said: str = "", cursor: str | None = None) -> 
         ended=(await list_jobs(db, state=JobState.SUCCEEDED, page_size=ENDED)).jobs,
         schedules=await mailkeep.background.schedule_reports(),
         paused=await paused_types(db),
-        accounts=[(one.account_id, one.display_name) for one in mailkeep.accounts()],
+        accounts=[
+            (one.account_id, one.display_name, [kind for kind in jobs_page.WORKS if applies_to(kind, one)])
+            for one in mailkeep.accounts()
+        ],
         said=said,
         now=datetime.now(UTC),
     )

@@ -23,9 +23,9 @@ SAID = {
 }
 """What came of a button, by the word in the address."""
 WORKS = {
-    JobType.VERIFY_MAILBOX: "compare with the server",
-    JobType.RETRY_QUARANTINED_MAIL: "retry the quarantine",
-    JobType.REDERIVE_STORED_MAIL: "read stored mail again",
+    JobType.VERIFY_MAILBOX: "Compare with the server",
+    JobType.RETRY_QUARANTINED_MAIL: "Retry the quarantine",
+    JobType.REDERIVE_STORED_MAIL: "Read stored mail again",
 }
 
 
@@ -37,7 +37,7 @@ def jobs_page(
     ended: Sequence[JobRow],
     schedules: Sequence[ScheduleReport],
     paused: Mapping[str, datetime],
-    accounts: Sequence[tuple[str, str]],
+    accounts: Sequence[tuple[str, str, Sequence[JobType]]],
     said: str,
     now: datetime,
 ) -> str:
@@ -55,7 +55,7 @@ def jobs_page(
     body += "<h2>Waiting</h2>" + (_waiting(waiting.jobs, paused, now) if waiting.jobs else "<p>Nothing waits.</p>")
     if waiting.next_cursor is not None:
         body += f"<p class=quiet>The latest {len(waiting.jobs)} are shown.</p>"
-    body += _add(accounts) + _schedules(schedules)
+    body += _add(accounts, paused) + _schedules(schedules)
     if ended:
         body += "<h2>Done lately</h2>" + _ended(ended, now)
     return page("Jobs", body)
@@ -137,19 +137,22 @@ def _schedules(schedules: Sequence[ScheduleReport]) -> str:
     return "<h2>Schedules</h2>" + _table(("Schedule", "Job", "Last occasion", "Next", ""), rows)
 
 
-def _add(accounts: Sequence[tuple[str, str]]) -> str:
-    """One button for each kind of work of each account."""
-    if not accounts:
+def _add(accounts: Sequence[tuple[str, str, Sequence[JobType]]], paused: Mapping[str, datetime]) -> str:
+    """For each account a button for each kind of work that makes sense for it."""
+    rows = ""
+    for account_id, name, kinds in accounts:
+        buttons = "".join(button("/jobs/add", WORKS[kind], account=account_id, name=kind.value) for kind in kinds)
+        if JobType.VERIFY_MAILBOX in kinds:
+            fields = {"account": account_id, "name": JobType.VERIFY_MAILBOX.value, "fill": "on"}
+            buttons += button("/jobs/add", "Compare, and fetch what is missing", **fields)
+        rows += f"<tr><td>{named(name, account_id)}</td><td class=acts>{buttons}</td></tr>"
+    if not rows:
         return ""
-    rows = "".join(
-        f"<tr><td>{named(name, account_id)}</td><td class=acts>"
-        + "".join(
-            button("/jobs/add", label.capitalize(), account=account_id, name=kind.value)
-            for kind, label in WORKS.items()
-        )
-        + "</td></tr>"
-        for account_id, name in accounts
+    pauses = "".join(
+        button("/jobs/pause", f"Pause {kind.value}", name=kind.value) for kind in WORKS if kind not in paused
     )
+    if pauses:
+        rows += f"<tr><td class=quiet>in every process</td><td class=acts>{pauses}</td></tr>"
     return f"<h2>Ask for work now</h2><table><tbody>{rows}</tbody></table>"
 
 

@@ -159,6 +159,8 @@ async def test_a_person_acts_by_the_buttons_of_the_page(db: Database, web: httpx
     assert "Done." in await press("retry", job=str(job))
     assert "not any more" in await press("drop", job=str(job))
     assert "Done." in await press("cancel", job=str(job))
+    assert "Pause verify-mailbox" not in await press("pause", name="verify-mailbox")
+    assert "Pause verify-mailbox" in await press("resume", name="verify-mailbox")
     assert "Resume" in await press("pause", name="work/nightly")
     assert "Going on" in await press("resume", name="work/nightly")
     assert "Written down" in await press("run", name="work/nightly")
@@ -169,6 +171,9 @@ async def test_a_person_acts_by_the_buttons_of_the_page(db: Database, web: httpx
         (VERIFY.value, "Pending"),
         ("retry-quarantined-mail", "Pending"),
     ]
+    await execute(db, "DELETE FROM jobs")
+    await press("add", name="verify-mailbox", account="work", fill="on")
+    assert await rows(db, "SELECT payload->>'fill' FROM jobs") == [("true",)]
     refused = await web.post("/jobs/add", data={"name": "verify-mailbox", "account": "nobody", "token": value})
     assert refused.status_code == 400
     assert "no account" in refused.text

@@ -399,10 +399,12 @@ async def test_a_job_that_will_not_end_fails_by_its_time_and_waits_as_long_as_it
     await put(db, "a", account="stubborn")
     await put(db, "b")
     async with Working(db, stubborn, settings):
-        await until(lambda: equals(db, "SELECT state FROM jobs WHERE idempotency_key = 'b'", [("Succeeded",)]))
-        waits = "SELECT state, last_failure_reason, available_at - state_changed_at >= interval '1 hour' FROM jobs"
-        assert await rows(db, waits + " WHERE idempotency_key = 'a'") == [("Pending", "ExecutionTimeout", True)]
-        end.set()
+        try:
+            await until(lambda: equals(db, "SELECT state FROM jobs WHERE idempotency_key = 'b'", [("Succeeded",)]))
+            waits = "SELECT state, last_failure_reason, available_at - state_changed_at >= interval '1 hour' FROM jobs"
+            assert await rows(db, waits + " WHERE idempotency_key = 'a'") == [("Pending", "ExecutionTimeout", True)]
+        finally:
+            end.set()
 
 
 @pytest.mark.spec("JOB-27", "JOB-B4")
