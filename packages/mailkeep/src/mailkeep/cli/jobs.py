@@ -14,7 +14,7 @@ from mailkeep.app import App
 from mailkeep.background import ScheduleReport
 from mailkeep.cli.exits import ExitCode, run, stop_on_signals
 from mailkeep.cli.sync import AccountOption
-from mailkeep.cli.terminal import say, show, show_json, table
+from mailkeep.cli.terminal import is_narrow, say, show, show_json, table
 from mailkeep.config import JobType, check_references, home
 from mailkeep.display import counted, moment, neutralise
 from mailkeep.errors import ConfigurationRefused, FilterRefused
@@ -271,6 +271,12 @@ def schedules_command(as_json: JsonOption = False) -> None:
     if not reports:
         say("The settings declare no schedule (jobs.schedules).")
         return
+    if is_narrow():
+        for one in reports:
+            following = "paused" if one.paused_at is not None else f"next {moment(one.next)}"
+            about = f"{one.job}, {following}, last occasion {moment(one.last_occasion)}"
+            show(f"{neutralise(one.schedule)}\n  {neutralise(one.recurrence)}\n  {about}")
+        return
     table(
         ("schedule", "when", "job", "last occasion", "next", "paused"),
         [
@@ -304,6 +310,11 @@ def _utc(when: datetime | None) -> datetime | None:
 def _table(state: Listed, jobs: Sequence[JobRow]) -> None:
     """One row for each job, with what matters in that state."""
     columns = _COLUMNS[state]
+    if is_narrow():  # rows would break inside the ids
+        for job in jobs:
+            facts = (f"{name} {cell}" for name in columns if (cell := _CELLS[name](job)) != "-")
+            show(f"{job.id}\n  {job.job_type}  {neutralise(job.account_id or '-')}\n  {neutralise(', '.join(facts))}")
+        return
     head = ("job", "type", "account", *columns)
     rows = [
         (str(job.id), job.job_type, job.account_id or "-", *(_CELLS[name](job) for name in columns)) for job in jobs

@@ -203,16 +203,25 @@ def _say_changes(account: AccountReport) -> None:
 
 
 def _remark(reports: Sequence[AccountReport]) -> None:
-    """Damaged content, and the last comparison with the server, of folders that have any."""
+    """Damaged content, and the last comparison with the server: one line for the folders that lack nothing."""
     for one in reports:
         for folder in one.folders:
             named = f"{neutralise(one.account)} {neutralise(folder.folder)}"
             if folder.damaged:
                 vain = f"; tried in vain for {folder.unrepairable}" if folder.unrepairable else ""
-                say(f"{named}: the content of {folder.damaged} messages is damaged and to be fetched again{vain}")
-            if (proof := folder.proof) is not None:
-                verdict = "nothing missing" if not proof.holes else f"{proof.holes} missing (mailkeep verify --fill)"
-                say(f"{named}: compared with the server at {moment(proof.proved_at)}: {verdict}")
+                damaged = counted(folder.damaged, "message")
+                say(f"{named}: the content of {damaged} is damaged and to be fetched again{vain}")
+            if folder.proof is not None and folder.proof.holes:
+                when = moment(folder.proof.proved_at)
+                missing = f"{folder.proof.holes} missing (mailkeep verify --fill)"
+                say(f"{named}: compared with the server at {when}: {missing}")
+        whole = [
+            folder.proof.proved_at for folder in one.folders if folder.proof is not None and not folder.proof.holes
+        ]
+        if whole:
+            which = "all folders" if len(whole) == len(one.folders) else f"{len(whole)} of {len(one.folders)} folders"
+            when = f"{moment(min(whole))} or later"
+            say(f"{neutralise(one.account)}: {which} compared with the server, at {when}: nothing missing")
 
 
 def _rows(account: AccountReport) -> list[tuple[str, ...]]:
