@@ -101,10 +101,9 @@ WITH RECURSIVE running AS MATERIALIZED (
         LIMIT least(w.room, %(limit)s) + s.spare
     ) AS front
 ), lists AS MATERIALIZED (
-    SELECT c.job_type, w.room, array_agg(c.id ORDER BY c.place) AS ids,
-        min(c.priority) AS priority, min(c.available_at) AS available_at
+    SELECT c.job_type, w.room, array_agg(c.id ORDER BY c.place) AS ids, min(c.available_at) AS available_at
     FROM (
-        SELECT id, job_type, priority, available_at,
+        SELECT id, job_type, available_at,
             row_number() OVER (PARTITION BY job_type ORDER BY priority, turn, available_at, id) AS place
         FROM candidates
         WHERE per_account IS NULL OR turn <= per_account
@@ -116,7 +115,7 @@ WITH RECURSIVE running AS MATERIALIZED (
     SELECT free.id
     FROM lists l
     CROSS JOIN LATERAL (
-        SELECT j.id, array_position(l.ids, j.id) AS place
+        SELECT j.id, j.priority, array_position(l.ids, j.id) AS place
         FROM jobs j
         WHERE j.id = ANY (l.ids)
             AND (j.state = 'Pending' OR (j.state = 'Claimed'
@@ -125,7 +124,7 @@ WITH RECURSIVE running AS MATERIALIZED (
         LIMIT least(l.room, %(limit)s)
         FOR UPDATE OF j SKIP LOCKED
     ) AS free
-    ORDER BY l.priority, free.place, l.available_at
+    ORDER BY free.priority, free.place, l.available_at
     LIMIT %(limit)s
 )
 UPDATE jobs j SET

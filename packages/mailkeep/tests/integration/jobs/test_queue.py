@@ -16,9 +16,11 @@ from mailkeep.jobs import (
     AlreadyEnqueued,
     Created,
     Priority,
+    RederiveStoredMail,
     RefusedAtCapacity,
     VerifyMailbox,
     enqueue,
+    enqueue_now,
     pause_type,
     queries,
     resume_type,
@@ -234,6 +236,18 @@ async def test_interactive_work_goes_first(db: Database) -> None:
     await put(db, "asked", account="zz", priority=Priority.INTERACTIVE)
     (first,) = (await claim(db, limit=1)).jobs
     assert first.account_id == "zz"
+
+
+@pytest.mark.spec("JOB-B9")
+async def test_interactive_work_of_a_type_takes_its_ordinary_work_not_along(db: Database) -> None:
+    """Kinds of work take turns behind it."""
+    for number in range(3):
+        await put(db, f"verify{number}")
+        priority = Priority.ORDINARY if number else Priority.INTERACTIVE
+        work = JobRequest(f"read{number}", RederiveStoredMail("work"), account_id="work", priority=priority)
+        await enqueue_now(db, work, settings=QUICK)
+    taken = await claim(db, limit=2)
+    assert sorted(job.job_type for job in taken.jobs) == [JobType.REDERIVE_STORED_MAIL, VERIFY]
 
 
 @pytest.mark.spec("JOB-2", "JOB-20")
