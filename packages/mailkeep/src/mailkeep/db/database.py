@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
@@ -57,6 +57,14 @@ RACED_KEYS: Final = frozenset(
     }
 )
 
+WATCHFUL: Final[dict[str, Any]] = {
+    "keepalives_idle": 60,
+    "keepalives_interval": 15,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 120_000,
+}
+"""A server whose machine is gone is noticed within two minutes, not after the two hours that Linux waits; what the
+connection string itself says stands."""
 CONDUCT: Final = Conduct(is_transient=lambda error: isinstance(error, DatabaseUnavailable))
 
 Result = TypeVar("Result")
@@ -272,10 +280,10 @@ def external_dsn(settings: Settings, home: Path) -> str | None:
     if dsn is None:
         return None
     try:
-        if settings.persistence.password is None:
-            return psycopg.conninfo.make_conninfo(dsn)
-        password = resolve_secret(settings.persistence.password, home)
-        return psycopg.conninfo.make_conninfo(dsn, password=password.get_secret_value())
+        told = WATCHFUL | psycopg.conninfo.conninfo_to_dict(dsn)
+        if settings.persistence.password is not None:
+            told["password"] = resolve_secret(settings.persistence.password, home).get_secret_value()
+        return psycopg.conninfo.make_conninfo(**told)
     except psycopg.ProgrammingError:
         raise DatabaseUnavailable("persistence.dsn is not a connection string that PostgreSQL understands") from None
 
