@@ -4,6 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+PARALLEL ?= $(if $(PYTEST),0,3)
 DISTRIBUTIONS := packages/message packages/inbox packages/mailkeep
 TYPED := packages/message/src packages/inbox/src packages/mailkeep/src
 
@@ -22,8 +23,8 @@ run: setup ## mirror your own account into ~/.mailkeep and serve it
 	@$(BIN)/mailkeep sync --once
 	@$(BIN)/mailkeep serve
 
-test: setup dovecot cyrus ## run all tests (PYTEST="packages/message -k date" for some)
-	@$(BIN)/python -m pytest $(PYTEST)
+test: setup dovecot cyrus ## run all tests (PYTEST="packages/message -k date" for some; PARALLEL=0 one after the other)
+	@$(BIN)/python -m pytest -n $(PARALLEL) --dist loadfile $(PYTEST)
 
 check: setup ## formatting, lint, types, import contracts, generated documents
 	$(BIN)/ruff format --check .
