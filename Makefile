@@ -41,6 +41,8 @@ docs: setup ## write docs/reference anew from the code
 
 sweep: setup dovecot cyrus ## the kill and cut tests in full length, before a release
 	@MAILKEEP_KILLS=$(or $(KILLS),20) $(BIN)/python -m pytest packages/mailkeep/tests/integration/sync/test_kill.py $(wildcard packages/mailkeep/tests/integration/sync/test_cuts.py)
+	@MAILKEEP_SWEEP=1 $(BIN)/python -m pytest packages/mailkeep/tests/integration/sync/test_kill_points.py
+	@MAILKEEP_RELINKED=10000 $(BIN)/python -m pytest packages/mailkeep/tests/integration/sync/test_uid_validity.py -k large
 	@MAILKEEP_SWEEP=1 $(BIN)/python -m pytest packages/mailkeep/tests/integration/mutations/test_kill_points.py packages/mailkeep/tests/integration/mutations/test_cut_points.py packages/mailkeep/tests/integration/mutations/test_killed_process.py
 	@MAILKEEP_JOBS=20000 $(BIN)/python -m pytest --timeout 900 packages/mailkeep/tests/integration/jobs/test_processes.py
 	@MAILKEEP_INBOX_CURSORS=25000 MAILKEEP_INBOX_EXAMPLES=200 $(BIN)/python -m pytest packages/inbox/tests/integration/test_http_fuzz.py

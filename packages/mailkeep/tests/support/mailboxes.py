@@ -1,4 +1,4 @@
-"""Fixtures: one Dovecot per test session, a user of their own for every test."""
+"""Fixtures: one Dovecot and one Cyrus per test session, a user of their own for every test."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
+from support import cyrus as cyrus_server
+from support.cyrus import Cyrus
 from support.dovecot import WITHOUT_CONDSTORE, WITHOUT_EXTENSIONS, Dovecot, is_installed
 
 USERS = tuple(f"user{number}" for number in range(400))
@@ -28,6 +30,15 @@ def plain_dovecot() -> Iterator[Dovecot]:
 def dovecot_without_condstore() -> Iterator[Dovecot]:
     """A server that keeps mod-sequences to itself."""
     yield from _server(WITHOUT_CONDSTORE)
+
+
+@pytest.fixture(scope="session")
+def cyrus() -> Iterator[Cyrus]:
+    """A server of another make."""
+    if cyrus_server.folder() is None:
+        pytest.skip("Cyrus IMAP is not here; `make test` on Debian 12 unpacks it, as .ci/cyrus does")
+    with Cyrus.start() as server:
+        yield server
 
 
 @pytest.fixture

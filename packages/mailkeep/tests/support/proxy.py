@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from support.connections import end_connections
+from .connections import end_connections
 
 NOTHING: frozenset[str] = frozenset()
 NO_QRESYNC = frozenset({"QRESYNC"})

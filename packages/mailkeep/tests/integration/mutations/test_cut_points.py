@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
-from support import cyrus as cyrus_server
 from support.cyrus import Cyrus
 from support.dovecot import Dovecot
 from support.sweeping import SERVERS, Scene, drawn, sample
@@ -27,14 +25,6 @@ IS_WHOLE = "MAILKEEP_SWEEP" in os.environ
 POINTS_OF_EACH = None if IS_WHOLE else 1
 PLACING_POINTS = None if IS_WHOLE else 2
 EVERY = int(os.environ.get("MAILKEEP_CUT_EVERY", "1"))  # octets from one cut to the next, for a shorter sweep
-
-
-@pytest.fixture(scope="module")
-def cyrus() -> Iterator[Cyrus]:
-    if cyrus_server.folder() is None:
-        pytest.skip("Cyrus IMAP is not here; `make test` on Debian 12 unpacks it, as .ci/cyrus does")
-    with Cyrus.start() as server:
-        yield server
 
 
 async def octets(scene: Scene, name: str) -> tuple[int, int]:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import cyrus as cyrus_server
 from support.cyrus import Cyrus
 from support.dovecot import Dovecot
 from support.sweeping import SERVERS, Scene, drawn, sample
@@ -78,14 +76,6 @@ def killer(monkeypatch: pytest.MonkeyPatch) -> Killer:
     monkeypatch.setattr(WritingDialogue, "run", sending)
     monkeypatch.setattr(Ledger, "_write", committing)
     return killer
-
-
-@pytest.fixture(scope="module")
-def cyrus() -> Iterator[Cyrus]:
-    if cyrus_server.folder() is None:
-        pytest.skip("Cyrus IMAP is not here; `make test` on Debian 12 unpacks it, as .ci/cyrus does")
-    with Cyrus.start() as server:
-        yield server
 
 
 @pytest.mark.spec("MUT-18", "MUT-20", "MUT-22", "MUT-23", "MUT-24", "MUT-25", "MUT-26", "MUT-31", "MUT-32", "MUT-35")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
-from support import cyrus as cyrus_server
 from support.accounts import account_at
 from support.cyrus import Cyrus
 from support.dovecot import Dovecot
@@ -38,14 +36,6 @@ SERVERS = ("dovecot", "cyrus")
 INBOX: list[dict[str, Any]] = [{"alias": "INBOX", "remote_path": "INBOX"}]
 NO_MOVE = frozenset({"MOVE"})
 NO_COPYUID = frozenset({"UIDPLUS"})
-
-
-@pytest.fixture(scope="module")
-def cyrus() -> Iterator[Cyrus]:
-    if cyrus_server.folder() is None:
-        pytest.skip("Cyrus IMAP is not here; `make test` on Debian 12 unpacks it, as .ci/cyrus does")
-    with Cyrus.start() as server:
-        yield server
 
 
 @pytest.fixture(params=SERVERS)

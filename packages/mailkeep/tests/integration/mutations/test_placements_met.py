@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
-from support import cyrus as cyrus_server
 from support.accounts import account_at
 from support.cyrus import Cyrus
 from support.dovecot import Dovecot
@@ -31,14 +29,6 @@ from mailkeep.sync.verify import verify_account
 pytestmark = pytest.mark.anyio
 
 SERVERS = ("dovecot", "plain_dovecot", "cyrus")
-
-
-@pytest.fixture(scope="module")
-def cyrus() -> Iterator[Cyrus]:
-    if cyrus_server.folder() is None:
-        pytest.skip("Cyrus IMAP is not here; `make test` on Debian 12 unpacks it, as .ci/cyrus does")
-    with Cyrus.start() as server:
-        yield server
 
 
 @pytest.fixture(params=SERVERS)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import cyrus as cyrus_server
 from support import proxy as proxies
 from support.accounts import account_at
 from support.cyrus import Cyrus
@@ -84,14 +83,6 @@ class Scene:
         assert self.view() == before
         assert await mirrored(self.db, set(before)) == before
         return before
-
-
-@pytest.fixture(scope="session")
-def cyrus() -> Iterator[Cyrus]:
-    if cyrus_server.folder() is None:
-        pytest.skip("Cyrus IMAP is not here; `make test` on Debian 12 unpacks it, as .ci/cyrus does")
-    with Cyrus.start() as server:
-        yield server
 
 
 @pytest.fixture(params=SERVERS)
@@ -172,7 +163,7 @@ async def test_folders_renamed_recreated_and_repointed_are_followed(scene: Scene
     view = await scene.settled()
     assert "Plan" not in view
 
-    _give_new_uids(other, "Moved", skipping=1)
+    other.give_new_uids("Moved", skipping=1)
     scene.put("Moved", 1)
     bodies = scene.proxy.count("BODY.PEEK[]")
     view = await scene.settled()
@@ -200,12 +191,3 @@ async def _ids(db: Database, path: str) -> dict[str, tuple[Any, ...]]:
         path,
     )
     return {row[0]: tuple(row[1:]) for row in found}
-
-
-def _give_new_uids(other: OtherClient, folder: str, *, skipping: int) -> None:
-    """Another folder takes the name, with copies of all messages but the first `skipping`."""
-    other.create("Meanwhile")
-    other.copy(folder, f"{skipping + 1}:*", "Meanwhile")
-    other.uids("INBOX")  # a client whose folder is deleted is thrown out
-    other.delete(folder)
-    other.rename("Meanwhile", folder)

@@ -13,35 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from support.dovecot import PASSWORD, Dovecot
 from support.engine import mail
+from support.mirror_state import state, stored_behind_checkpoints
 from support.postgres import temporary_database
 
 KILLS = int(os.environ.get("MAILKEEP_KILLS", "5"))
 MESSAGES = 320
 TESTS = Path(__file__).parents[2]
-
-STATE = """
-SELECT f.alias, e.uid_validity, e.uid, e.subject, e.is_remotely_seen, e.is_remotely_flagged, e.content_availability,
-       encode(c.sha256_hash, 'hex'), c.mime_byte_length = length(c.raw_mime), d.subject_text,
-       min(e.uid) OVER (PARTITION BY e.email_thread_id), e.remote_flags_observed_at IS NULL
-FROM stored_emails e
-JOIN mail_folders f ON f.id = e.mail_folder_id
-LEFT JOIN email_message_contents c ON c.stored_email_id = e.id
-LEFT JOIN email_search_documents d ON d.stored_email_id = e.id
-ORDER BY f.alias, e.uid
-"""
-PROGRESS = """
-SELECT f.alias, s.uid_validity, s.last_seen_uid, s.reconciled_through_modseq, s.remote_message_count, s.remote_uid_next
-FROM synchronization_checkpoints s JOIN mail_folders f ON f.id = s.mail_folder_id ORDER BY 1
-"""
-EXTRAS = """
-SELECT (SELECT count(*) FROM email_threads WHERE merged_into_email_thread_id IS NULL),
-       (SELECT count(*) FROM email_search_documents), (SELECT count(*) FROM email_message_contents),
-       (SELECT count(*) FROM mail_folders), (SELECT count(*) FROM quarantined_messages)
-"""
 
 
 def process(dsn: str, server: Dovecot, user: str) -> subprocess.Popen[bytes]:
@@ -64,11 +44,6 @@ def finish(running: subprocess.Popen[bytes]) -> float:
     assert out == b"done\n"
     assert running.returncode == 0
     return time.monotonic() - begun
-
-
-def state(dsn: str) -> list[list[tuple[Any, ...]]]:
-    with psycopg.connect(dsn) as connection:
-        return [connection.execute(query).fetchall() for query in (STATE, PROGRESS, EXTRAS)]
 
 
 @contextmanager
@@ -110,14 +85,8 @@ def test_killed_at_any_moment_and_started_again_it_ends_in_the_same_state(
                 running.kill()
                 killed_midway += 1
             running.communicate()
-            with psycopg.connect(disturbed) as connection:
-                query = """
-                    SELECT f.alias, coalesce(s.last_seen_uid, 0), count(e.uid) FROM synchronization_checkpoints s
-                    JOIN mail_folders f ON f.id = s.mail_folder_id
-                    LEFT JOIN stored_emails e ON e.mail_folder_id = f.id AND e.uid <= s.last_seen_uid GROUP BY 1, 2
-                """
-                for _, seen, held in connection.execute(query).fetchall():
-                    assert held == seen  # UIDs have no gaps here: the checkpoint passed nothing that is not stored
+            for seen, held in stored_behind_checkpoints(disturbed).values():
+                assert held == seen  # UIDs have no gaps here: the checkpoint passed nothing that is not stored
         finish(process(disturbed, dovecot, user))
         assert killed_midway
         assert state(disturbed) == expected
